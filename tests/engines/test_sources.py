@@ -18,7 +18,7 @@ import dask.dataframe as dd
 from dask import delayed
 from distributed import Client, futures_of
 
-from lrml import LEMLCV, LRML, MLFro
+from lrml import LRML, PLST, MLFro
 from lrml.blocks import BlockError
 from lrml.core.moments import Statistics
 from lrml.datasets import open_source
@@ -116,7 +116,7 @@ def test_wrong_collections(client):
         with pytest.raises(BlockError, match="block 0"):
             fit(MLFro(), alone, None if alone is x else y, client=client)
     with pytest.raises(AttributeError, match="fit_blocks"):
-        fit(LEMLCV(), x, y, client=client)
+        fit(PLST(), x, y, client=client)
     with pytest.raises(ClusterError, match="nonsense"), connect("nonsense://x"):
         pass
 

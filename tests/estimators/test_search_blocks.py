@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from lrml import CPLST, CPLSTCV, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, SpectralRegressorCV
+from lrml import (
+    CPLST,
+    CPLSTCV,
+    LEML,
+    LEMLCV,
+    LRML,
+    LRMLCV,
+    MLFro,
+    MLFroCV,
+    MLTrace,
+    MLTraceCV,
+    SpectralRegressorCV,
+)
 from lrml.blocks import BlockError, BlockSource, Checkpoint, added
 from lrml.metrics import average_precision
 
@@ -22,6 +34,7 @@ SEARCHES = [
     MLTraceCV(MLTrace(threshold="auto"), random_state=3),
     MLFroCV(MLFro(threshold="auto", fit_intercept=False), random_state=3),
     CPLSTCV(CPLST(threshold="auto"), ridges=[0.1, 5.0], random_state=3),
+    LEMLCV(LEML(threshold="auto"), ranks=[1, 3, 7], random_state=3),
 ]
 
 
@@ -209,6 +222,7 @@ def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):
         (LRMLCV(LRML(loss="logistic")), r"loss='logistic'.*LRML\.fit_blocks"),
         (MLTraceCV(MLTrace(kernel="rbf")), r"kernel='rbf'.*Nystroem"),
         (MLFroCV(cv=KFold(3)), r"cv .*KFold.*MLFro\.fit_blocks"),
+        (LEMLCV(alphas=[1.0]), r"alphas.*\[1"),
         (CPLSTCV(cv=[([0, 1], [2])]), r"cv .*\[\(.*cv=5"),
         (LRMLCV(thetas=[8]), r"theta .*8"),
         (MLFroCV(MLFro(threshold=[0.5, 0.5])), r"threshold .*7"),
@@ -242,7 +256,6 @@ def test_bad_blocks(data):
     with pytest.raises(ValueError, match=r"split \d+ "):
         clone(search).set_params(cv=50).fit_blocks([(X[:20], Y[:20])])
     assert search.n_splits_ == 1  # as before
-    assert not hasattr(LEMLCV(), "fit_blocks")
 
 
 def test_names_of_columns_one_label_and_real_targets(data):

@@ -47,8 +47,6 @@ from lrml.solvers import solve_path
 _MOST_NUMBERS = 1 << 27
 # Scores of one block of rows, and rows in spectral coordinates that are kept, as numbers of 4 or 8 bytes.
 _BLOCK_SCORES, _KEPT_NUMBERS = 1 << 23, 1 << 27
-# Standard deviations of targets, as shares of their largest value, below which they are constant.
-_ROUNDING = 1e-14
 # Tolerance up to which a fit that starts at its neighbour's solution leaves it.
 _LOOSE = 1e-3
 
@@ -75,7 +73,8 @@ class HeldOut:
         )
         shares = shares / (float(xp.sum(shares)) or 1.0)
         found = shares @ (Y - shares @ Y) ** 2
-        return xp.where(found > (_ROUNDING * xp.max(xp.abs(Y), axis=0)) ** 2, found, 0.0)
+        rounding = Y.shape[0] * xp.finfo(xp.float64).eps * xp.max(xp.abs(Y), axis=0)
+        return xp.where(found > rounding**2, found, 0.0)
 
     @property
     def labels(self) -> Array:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from lrml._shown import shown
 from lrml.core.coordinates import spectrum_of
-from lrml.core.rows import Rows
+from lrml.core.rows import Rows, Schema
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_search import BlockSearch
 from lrml.estimators._defaults import loss_scale, noise_along, sums_suffice, usual_strengths
@@ -17,7 +18,6 @@ from lrml.estimators._grid import GridPoint, grid_points, resolve_ranks, resolve
 from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import Plan, follow, once, shrinking, staged
-from lrml.estimators._search import SearchModel
 from lrml.estimators.label_space import CPLST, check_all_known
 from lrml.estimators.leml import LEML, usual_ranks
 from lrml.estimators.lrml import LRML, MLFro, MLTrace
@@ -271,7 +271,7 @@ class MLFroCV(LabelModel, BlockSearch):
         return follow([scale * ridge for ridge in ridges], point)
 
 
-class LEMLCV(LabelModel, SearchModel):
+class LEMLCV(LabelModel, BlockSearch):
     """`LEML` with rank and ridge chosen by scores of unseen rows.
 
     With the squared loss, all labels known and no alpha, one decomposition per fold serves all candidates,
@@ -324,6 +324,14 @@ class LEMLCV(LabelModel, SearchModel):
         super()._asked(data, params)
         if params.ranks is None:
             params.ranks = resolve_ranks(usual_ranks(_LEML_SHARES, data.model_shape), (), data.model_shape)
+
+    def _check_before(self, params: Parameters, columns: Schema) -> None:
+        if any(params.alphas or ()):
+            raise ValueError(
+                f"a search over blocks takes ranks without alphas, got alphas={shown(params.alphas)}. Leave "
+                "them out, or search on some of the rows with fit."
+            )
+        super()._check_before(params, columns)
 
     def _has_closed_forms(self, data: Rows, params: Parameters) -> bool:
         return sums_suffice(params.loss, data) and not any(params.alphas or ())
