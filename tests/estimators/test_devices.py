@@ -269,7 +269,7 @@ SEARCHES = {
     "scorers": MLFroCV(MLFro(), scoring=["average_precision", "f1_micro"]),
     "a function": MLFroCV(MLFro(), scoring=lambda Y, S: -float(np.mean((np.asarray(Y) - S) ** 2))),
     "real": SpectralRegressorCV(SpectralRegressor(kernel="rbf"), gammas=0.5, ridges=[1.0, 3.0]),
-    "rows": MLFroCV(MLFro(loss="logistic"), alphas=[1.0, 10.0], cv=2),
+    "rows": MLFroCV(MLFro(loss="logistic", tol=1e-10), alphas=[1.0, 10.0], cv=2),
 }
 
 
@@ -304,10 +304,11 @@ def test_a_search_on_a_device_chooses_as_with_numpy(search, weighted, by_name, l
 
 @pytest.fixture(scope="module")
 def labels_of_few():
-    """Rows far from zero; a label of one row, and one of none."""
+    """Rows far from zero; a label of one row, one of none, and three to learn: no choice is a tie."""
     rng = np.random.default_rng(5)
     X = np.abs(rng.standard_normal((60, 6))) + 3.0
-    Y = (X[:, :4] @ rng.standard_normal((4, 5)) > 0.5).astype(np.int64)
+    scores = X[:, :4] @ rng.standard_normal((4, 5)) + rng.standard_normal((60, 5))
+    Y = (scores > np.median(scores, axis=0)).astype(np.int64)
     Y[:, 3], Y[:, 4], Y[11, 3] = 0, 0, 1
     weights = rng.uniform(0.5, 2.0, 60)
     weights[3] = 0.0
