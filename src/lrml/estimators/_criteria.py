@@ -38,7 +38,7 @@ _Result = TypeVar("_Result")
 class Criterion:
     """A signed metric of held-out labels and scores.
 
-    ``measure(Y, S, cut, held_out)`` returns one value per row, NaN where a row has none, or a single number;
+    ``measure(Y, S, cut, held)`` returns one value per row, NaN where a row has none, or a single number;
     the last argument has ``X`` and ``variances`` of all held-out rows. Only values per row can be compared in
     pairs and computed block by block.
     """
@@ -71,7 +71,7 @@ def criterion_of_one_label(loss: Loss, *, all_known: bool) -> Criterion:
     if not all_known:  # a loss would count unknown labels
         return _check_scoring("hamming_loss", loss, "binary")
 
-    def measure(Y: Any, S: Scores, cut: Any, held_out: Any) -> Any:
+    def measure(Y: Any, S: Scores, cut: Any, held: Any) -> Any:
         dense, scores = (Place.of(S).asarray(M, "float64") for M in (Y, S))
         return -loss.terms(dense, scores).values[:, 0]
 
@@ -85,7 +85,7 @@ def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
     if callable(scoring):
         if not _is_scorer(scoring):
             name = getattr(scoring, "__name__", "score")
-            return Criterion(name, lambda Y, S, cut, held_out: float(scoring(_at_home(Y), to_numpy(S))))
+            return Criterion(name, lambda Y, S, cut, held: float(scoring(_at_home(Y), to_numpy(S))))
         name = getattr(scoring, "__name__", str(scoring))
         return Criterion(name, partial(_ask_scorer, scoring, loss, targets))
     if scoring == "r2" and targets == "real":
@@ -108,13 +108,13 @@ def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
     return criterion
 
 
-def _r_squared(Y: Any, S: Scores, cut: Any, held_out: Any) -> Array:
+def _r_squared(Y: Any, S: Scores, cut: Any, held: Any) -> Array:
     """Return what each row adds to the mean R² of the targets, 1 − (1/L) Σ_l e_il² / σ_l².
 
     σ_l² is the weighted variance on all held-out rows. As in scikit-learn, a target that does not vary there
     counts 1 if it is predicted (up to rounding), and 0 if not.
     """
-    xp, place, variances = namespace(S), Place.of(S), held_out.variances
+    xp, place, variances = namespace(S), Place.of(S), held.variances
     Y, S = (place.asarray(M, "float64") for M in (Y, S))
     wrong = xp.astype(xp.abs(Y - S) > _SAME * xp.abs(Y), xp.float64)
     shares = xp.where(variances > 0, (Y - S) ** 2 / xp.where(variances > 0, variances, 1.0), wrong)
@@ -126,21 +126,18 @@ def _own_metric(name: str) -> Criterion | None:
     if top:
         k = int(top[1])
         return Criterion(
-            name,
-            lambda Y, S, cut, held_out: metrics.precision_at_k(Y, S, k, per_example=True),
-            by_row=True,
-            k=k,
+            name, lambda Y, S, cut, held: metrics.precision_at_k(Y, S, k, per_example=True), by_row=True, k=k
         )
     by_row: dict[str, Callable[..., Any]] = {
-        "average_precision": lambda Y, S, cut, held_out: metrics.average_precision(Y, S, per_example=True),
-        "average_auc": lambda Y, S, cut, held_out: metrics.average_auc(Y, S, per_example=True),
-        "hamming_loss": lambda Y, S, cut, held_out: -metrics.hamming_loss(Y, S, cut, per_example=True),
+        "average_precision": lambda Y, S, cut, held: metrics.average_precision(Y, S, per_example=True),
+        "average_auc": lambda Y, S, cut, held: metrics.average_auc(Y, S, per_example=True),
+        "hamming_loss": lambda Y, S, cut, held: -metrics.hamming_loss(Y, S, cut, per_example=True),
     }
     if name in by_row:
         return Criterion(name, by_row[name], by_row=True)
     whole = {"micro_f1": metrics.micro_f1, "macro_f1": metrics.macro_f1}
     if name in whole:
-        return Criterion(name, lambda Y, S, cut, held_out: whole[name](Y, S, cut))
+        return Criterion(name, lambda Y, S, cut, held: whole[name](Y, S, cut))
     return None
 
 
@@ -190,12 +187,12 @@ class _RealCandidate(RegressorMixin, _Scored):
     score = LowRankModel.score
 
 
-def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, held_out: Any) -> float:
+def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, held: Any) -> float:
     # Not all of scikit-learn's metrics take sparse labels, or arrays on a device.
     dense = Y.toarray() if is_sparse(Y) else to_numpy(Y)
     kind = _Candidate if targets == "binary" else _RealCandidate
     try:
-        return float(scorer(kind(to_numpy(S), cut, loss.name), _at_home(held_out.X), dense))
+        return float(scorer(kind(to_numpy(S), cut, loss.name), _at_home(held.X), dense))
     except AttributeError as error:  # predict_proba, mostly
         says = (
             str(error.__cause__ or error)

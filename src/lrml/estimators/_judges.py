@@ -68,10 +68,9 @@ class HeldOut:
         """Weighted variances of the labels; 0 for those that differ by rounding only."""
         place = Place.of(self.X)
         xp, Y = place.xp, place.asarray(self.labels, "float64")
-        shares = (
-            xp.ones(Y.shape[0], dtype=xp.float64, device=Y.device) if self.weights is None else self.weights
-        )
-        shares = shares / (float(xp.sum(shares)) or 1.0)
+        weights = xp.ones_like(Y[:, 0]) if self.weights is None else self.weights
+        shares = weights / (float(xp.sum(weights)) or 1.0)
+        Y = xp.where(shares[:, None] > 0, Y, 0.0)
         found = shares @ (Y - shares @ Y) ** 2
         rounding = Y.shape[0] * xp.finfo(xp.float64).eps * xp.max(xp.abs(Y), axis=0)
         return xp.where(found > rounding**2, found, 0.0)
