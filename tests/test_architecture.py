@@ -21,8 +21,8 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 34_051,
-    "lines of the numeric half": 18_802,
+    "lines": 34_136,
+    "lines of the numeric half": 18_879,
     "records": 144,
     "numeric constants": 187,
 }
