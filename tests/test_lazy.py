@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -31,26 +32,12 @@ def test_only_what_is_needed_is_imported():
     assert loaded == [set().union(*list(STEPS.values())[: n + 1]) for n in range(len(STEPS))]
 
 
-@pytest.mark.parametrize("module", [getattr(lrml, name) for name in lrml._SUBMODULES])
+PARTS = [part for part in map(lrml.__getattr__, lrml.__all__) if isinstance(part, ModuleType)]
+
+
+@pytest.mark.parametrize("module", [lrml, *PARTS])
 def test_public_modules_show_public_names_only(module):
-    assert [name for name in dir(module) if not name.startswith("__")] == sorted(module.__all__)
+    assert {name for name in dir(module) if name[:2] != "__"} == set(module.__all__) - {"__version__"}
     assert all(hasattr(module, name) for name in module.__all__)
-
-
-def test_package_shows_public_names_only():
-    shown = {name for name in dir(lrml) if not name.startswith("__")}
-    assert set(lrml.__all__) - {"__version__"} <= shown
-    assert {name for name in shown if name[0] == "_" or name in ("lazy_names", "TYPE_CHECKING")} == set()
-    for name in shown:
-        assert getattr(lrml, name).__doc__
-
-
-@pytest.mark.parametrize("module", [lrml, lrml.datasets])
-def test_all_names_are_there_and_listed(module):
-    assert set(module.__all__) <= set(dir(module))
-    for name in module.__all__:
-        assert getattr(module, name) is not None
-    with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'nope'"):
-        _ = module.nope
-    with pytest.raises(ImportError, match="cannot import name 'nope'"):
+    with pytest.raises(ImportError):
         exec(f"from {module.__name__} import nope")

@@ -1,0 +1,33 @@
+from ._dataset import Dataset, NumberedNames, Schema, TextDataset
+from ._describe import describe
+from ._fetch import dataset_status, fetch_mulan, load_yeast, mulan_entries
+from ._formats import FORMATS
+from ._lines import DatasetFormatError
+from ._open import open_source, read_dataset
+from ._roles import Roles
+from ._source import Source
+from ._synthetic import make_low_rank_multilabel, make_tagged_texts
+from ._write import PredictionWriter, files_of, write_dataset
+
+__all__ = [
+    "FORMATS",
+    "Dataset",
+    "DatasetFormatError",
+    "NumberedNames",
+    "PredictionWriter",
+    "Roles",
+    "Schema",
+    "Source",
+    "TextDataset",
+    "dataset_status",
+    "describe",
+    "fetch_mulan",
+    "files_of",
+    "load_yeast",
+    "make_low_rank_multilabel",
+    "make_tagged_texts",
+    "mulan_entries",
+    "open_source",
+    "read_dataset",
+    "write_dataset",
+]
