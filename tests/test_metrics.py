@@ -283,13 +283,12 @@ def test_no_labels_or_no_scores(Y, S, error, where):
 
 @pytest.mark.parametrize("k", [0, 5, 1.0, True, None])
 def test_wrong_k(k):
-    kind = ValueError if type(k) is int else TypeError
     for call, name in [
         (lambda: precision_at_k(Y_HAND, S_HAND, k), "k"),
         (lambda: evaluate(Y_HAND, S_HAND, ks=(1, k)), "each of ks"),
         (lambda: precision_at_k(Y_HAND, TopK(np.argsort(-S_HAND), S_HAND), k), "k"),
     ]:
-        with pytest.raises(kind, match=f"^{name} .*{k}"):
+        with pytest.raises(ValueError, match=f"^{name} .*{k}"):
             call()
 
 

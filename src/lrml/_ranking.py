@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lrml._shown import shown
 from lrml.core.arrays import Array, Place, as_matrix, is_host, is_sparse, namespace, plain, to_host, to_numpy
-from lrml.core.checks import is_integer
+from lrml.core.checks import check_integer
 
 Matrix: TypeAlias = Any
 """A dense array on any device, a SciPy sparse matrix or array, or a pandas or polars frame."""
@@ -259,7 +259,7 @@ def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, npt.NDArray[np.bool_
             f"Y is {tuple(labels.shape)}, best labels {columns.shape}. Pass labels of the same rows."
         )
     n_labels = labels.shape[1]
-    if check_k(k, n_labels, "k") > columns.shape[1]:
+    if check_integer("k", k, 1, n_labels) > columns.shape[1]:
         raise ValueError(f"k is {k}, but only {columns.shape[1]} were predicted. Call predict_top_k(X, {k}).")
     names = _names_of_columns(top, getattr(Y, "columns", None), n_labels)
     if names is not None:
@@ -333,14 +333,6 @@ def _as_array(value: Matrix, name: str) -> Array:
     if not xp.isdtype(array.dtype, ("integral", "real floating")):
         raise TypeError(f"{name} has the dtype {array.dtype}. Fill missing values, and convert to float.")
     return array
-
-
-def check_k(k: Any, n_labels: int, name: str) -> int:
-    if not is_integer(k):
-        raise TypeError(f"{name} is {k!r}, not an integer. Pass a number of labels from 1 to {n_labels}.")
-    if not 1 <= int(k) <= n_labels:
-        raise ValueError(f"{name} is {k}, but there are {n_labels} labels. Pass 1 to {n_labels}.")
-    return int(k)
 
 
 def check_threshold(threshold: Any, data: LabelledScores) -> Array:

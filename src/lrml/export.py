@@ -16,11 +16,10 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.utils.validation import check_is_fitted
 
-from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml._version import __version__
 from lrml.core.arrays import at_home
-from lrml.core.checks import check_flag
+from lrml.core.checks import check_flag, check_integer
 from lrml.estimators import LowRankModel
 from lrml.text import TextTagger
 
@@ -103,7 +102,7 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     _check_linear(model)
     model = at_home(model)
     if top_k is not None:
-        top_k = check_k(top_k, len(model.intercept_), "top_k")
+        top_k = check_integer("top_k", top_k, 1, len(model.intercept_))
     front = _TextFront.of(tagger.vectorizer_) if tagger is not None and text else None
     weights = _weights(model)
     graph = _Graph(_numbers_of(model.intercept_.dtype))

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from lrml._inner import free_values, inner_model, label_vectors
 from lrml._shown import shown
 from lrml.core.arrays import is_sparse, to_host
-from lrml.core.checks import is_integer
+from lrml.core.checks import check_integer
 from lrml.core.penalties import TailSum
 from lrml.estimators import LRMLCV, SpectralRegressor, SpectralRegressorCV
 from lrml.report import column, dots, figure, lines, page, rounded, series, table
@@ -101,8 +101,7 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
     ('11', '12', 1.0)
     """
     for name, value in (("n_labels", n_labels), ("n_features", n_features)):
-        if not is_integer(value) or value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1, it is {shown(value)}. Pass 10, say.")
+        check_integer(name, value)
     fitted, feature_names = inner_model(model, "describe_model")
     vectors = label_vectors(fitted)
     norms = np.linalg.norm(vectors, axis=1)

@@ -34,7 +34,6 @@ from lrml._ranking import (
     TopK,
     Vector,
     as_labels,
-    check_k,
     check_labelled_scores,
     check_threshold,
     count,
@@ -45,6 +44,7 @@ from lrml._ranking import (
 )
 from lrml._shown import shown
 from lrml.core.arrays import Array, Place, is_sparse, namespace, to_host, to_numpy
+from lrml.core.checks import check_integer
 
 __all__ = [
     "Evaluation",
@@ -95,7 +95,7 @@ def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = F
         values = Place.of(S.scores).asarray(ratio(count(hits, axis=1), k))
     else:
         data = check_labelled_scores(Y, S)
-        (values,) = measure(data, partial(_precision_at, k=check_k(k, data.n_labels, "k")))
+        (values,) = measure(data, partial(_precision_at, k=check_integer("k", k, 1, data.n_labels)))
     return values if per_example else _means({"precision_at_k": values})["precision_at_k"]
 
 
@@ -317,7 +317,7 @@ def evaluate(
 def row_measures(n_labels: int, ks: Iterable[int] | None, cut: Array) -> dict[str, Measure]:
     """Return the metrics that have a value per example, by name, as functions of a block of rows."""
     usual = [k for k in (1, 3, 5) if k <= n_labels]
-    depths = usual if ks is None else [check_k(k, n_labels, "each of ks") for k in ks]
+    depths = usual if ks is None else [check_integer("each of ks", k, 1, n_labels) for k in ks]
     measures: dict[str, Measure] = {f"precision_at_{k}": partial(_precision_at, k=k) for k in depths}
     return measures | {
         "average_precision": _ranking_precision,

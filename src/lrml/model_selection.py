@@ -23,7 +23,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, check_random_
 from lrml._door import check_targets
 from lrml._shown import shown
 from lrml.core.arrays import is_host, is_sparse, take, to_host
-from lrml.core.checks import check_flag, is_integer, is_real
+from lrml.core.checks import check_flag, check_integer, is_integer, is_real
 
 __all__ = ["MultilabelStratifiedKFold", "iterative_train_test_split"]
 
@@ -68,11 +68,9 @@ class MultilabelStratifiedKFold(BaseCrossValidator):  # type: ignore[misc]  # sc
     """
 
     def __init__(self, n_splits: int = 5, *, shuffle: bool = True, random_state: Any = None) -> None:
-        if not is_integer(n_splits) or n_splits < 2:
-            raise ValueError(f"n_splits is {shown(n_splits)}. Pass an integer of at least 2, such as 5.")
         if not check_flag("shuffle", shuffle) and random_state is not None:
             raise ValueError(f"random_state={shown(random_state)} changes nothing without shuffle=True.")
-        self.n_splits = n_splits
+        self.n_splits = check_integer("n_splits", n_splits, 2)
         self.shuffle = shuffle
         self.random_state = random_state
         if shuffle and not is_integer(random_state):

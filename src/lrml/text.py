@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from lrml._door import check_label_names, check_targets
 from lrml._shown import did_you_mean, shown
 from lrml.core.arrays import Array, is_sparse
-from lrml.core.checks import is_integer, is_real
+from lrml.core.checks import check_integer, is_real
 from lrml.estimators import LRML, LRMLCV, LowRankModel, TopK
 
 __all__ = ["TextTagger", "default_model", "default_vectorizer"]
@@ -250,8 +250,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         check_is_fitted(self)
         if hasattr(self.model_, "kernel_"):
             raise ValueError(f"{shown(self.model_)} adds up no words. Fit it with kernel='linear'.")
-        if n is not None and not (is_integer(n) and n >= 1):
-            raise ValueError(f"n is {shown(n)}. Pass an integer of at least 1, or None.")
+        n = None if n is None else check_integer("n", n)
         places = np.flatnonzero(self.classes_ == tag)
         if not len(places):
             similar = did_you_mean(tag, map(str, self.classes_))

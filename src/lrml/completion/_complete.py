@@ -10,7 +10,7 @@ import numpy as np
 from lrml.completion._methods import NoisyCompletion, complete_exactly
 from lrml.completion._observed import Floats, Observed, entries_of
 from lrml.core.arrays import to_host
-from lrml.core.checks import check_flag, check_max_iter, check_nonnegative, is_integer, is_real
+from lrml.core.checks import check_flag, check_integer, check_number
 from lrml.core.penalties import TailSum
 from lrml.solvers import Factors, History, Recorder, Status
 
@@ -108,8 +108,8 @@ def complete(
     >>> complete(M, TailSum(theta=2, alpha=1.0), exact=True).values([1, 2], [2, 3]).round(3).tolist()
     [2.0, 2.0]
     """
-    exact, max_iter = check_flag("exact", exact), check_max_iter(max_iter)
-    tol = check_nonnegative("tol", tol, "Leave it out for the default.")
+    exact, max_iter = check_flag("exact", exact), check_integer("max_iter", max_iter)
+    tol = check_number("tol", tol)
     if not isinstance(penalty, TailSum) or penalty.rule != "exact":  # only this rule is a proximal map
         raise TypeError(f"penalty is {penalty!r}. Pass TailSum(theta, alpha) or TraceNorm(alpha).")
     if exact and (penalty.max_rank is not None or start is not None):
@@ -178,10 +178,8 @@ def select_alpha(
         Seed of the split.
     """
     TailSum(theta, 1.0, max_rank=max_rank)  # checks both
-    if not (is_real(share) and 0.0 < share < 1.0):
-        raise ValueError(f"share is {share!r}. Hold out a share between 0 and 1, such as 0.1.")
-    if not is_integer(n_alphas) or n_alphas < 1:
-        raise ValueError(f"n_alphas is {n_alphas!r}. Pass an int of at least 1, such as 12.")
+    share = check_number("share", share, below=1.0, above=True)
+    n_alphas = check_integer("n_alphas", n_alphas)
     observed = Observed.of(M)
     problem = NoisyCompletion(observed, Recorder(), dense=_is_dense(theta, observed.shape))
     # Above the next value, a first step keeps only the free ones.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lrml._shown import shortened, shown
+from lrml._shown import shown
 
 
 def is_integer(value: Any) -> bool:
@@ -48,15 +48,26 @@ def check_count(
     return min(most, max(least, round(float(value) * shape[1])))
 
 
-def check_nonnegative(name: str, value: Any, remedy: str) -> float:
-    """Return a finite number that is at least 0."""
-    if not is_real(value):
-        raise TypeError(f"{name} must be a number, got {shown(value)}. {remedy}")
-    number = math.inf
-    with suppress(OverflowError):  # an int may be beyond all floats
-        number = float(value)
-    if not 0 <= number < math.inf:
-        raise ValueError(f"{name} must be finite and at least 0, got {shortened(str(value))}. {remedy}")
+def check_integer(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Return an int that is at least ``least``, and at most ``most`` if there is such a limit."""
+    if not is_integer(value) or value < least or (most is not None and value > most):
+        wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} is {shown(value)}. Pass an int {wanted}.")
+    return int(value)
+
+
+def check_number(
+    name: str, value: Any, least: float = 0.0, below: float = math.inf, *, above: bool = False
+) -> float:
+    """Return a finite number that is at least ``least``, or ``above`` it, and less than ``below``."""
+    number = math.nan
+    if is_real(value):
+        with suppress(OverflowError):  # an int may be beyond all floats
+            number = float(value)
+    if not (math.isfinite(number) and least <= number < below and not (above and number == least)):
+        low = "" if least == -math.inf else f" above {least:g}" if above else f" of at least {least:g}"
+        high = "" if below == math.inf else f" and below {below:g}"
+        raise ValueError(f"{name} is {shown(value)}. Pass a finite number{low}{high}.")
     return number
 
 
@@ -65,13 +76,6 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {shown(value)}.")
     return bool(value)
-
-
-def check_max_iter(max_iter: Any) -> int:
-    """Return a positive iteration limit."""
-    if not is_integer(max_iter) or max_iter < 1:
-        raise ValueError(f"max_iter is {shown(max_iter)}. Pass an int of at least 1, or leave it out.")
-    return int(max_iter)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -16,9 +16,9 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from lrml import metrics
-from lrml._ranking import check_k
 from lrml._shown import shown
 from lrml.core.arrays import Array, Place, is_host, is_sparse, namespace, to_numpy
+from lrml.core.checks import check_integer
 from lrml.core.linalg import Factors
 from lrml.core.losses import Loss
 from lrml.core.rows import Schema
@@ -63,7 +63,7 @@ def check_scorings(scoring: Any, loss: Loss, targets: str) -> tuple[Criterion, .
 def check_enough_labels(criteria: Sequence[Criterion], n_labels: int) -> None:
     """Refuse the precision at more labels than there are."""
     for criterion in criteria:
-        check_k(criterion.k, n_labels, f"k of scoring={criterion.name!r}")
+        check_integer(f"k of scoring={criterion.name!r}", criterion.k, 1, n_labels)
 
 
 def criterion_of_one_label(loss: Loss, *, all_known: bool) -> Criterion:

@@ -11,8 +11,9 @@ from sklearn.utils.metaestimators import available_if
 
 from lrml import metrics
 from lrml._door import check_threshold
-from lrml._ranking import TopK, check_k
+from lrml._ranking import TopK
 from lrml.core.arrays import Array, namespace, to_host, to_numpy
+from lrml.core.checks import check_integer
 from lrml.core.losses import LogisticLoss
 from lrml.estimators._scores import counted_from
 
@@ -103,7 +104,8 @@ class LabelModel(ClassifierMixin):
                 "on y.reshape(-1, 1)."
             )
         n_labels = self.fitted_.n_labels
-        columns, scores = self.fitted_.top(X, min(5, n_labels) if k is None else check_k(k, n_labels, "k"))
+        count = min(5, n_labels) if k is None else check_integer("k", k, 1, n_labels)
+        columns, scores = self.fitted_.top(X, count)
         return TopK(self.fitted_.class_of(columns), scores, self.classes_)
 
     def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from copy import copy
 from functools import partial
-from operator import le, lt
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -117,34 +115,10 @@ def check_reach(model: Any, method: str) -> None:
     raise ValueError(f"{method} sums over rows, but {wrong} needs them all at once. Use {remedy}fit.")
 
 
-def _number(name: str, rule: str, holds: Callable[[float], bool], value: Any) -> float:
-    found = math.nan
-    if check.is_real(value):
-        with suppress(OverflowError):  # an int may be beyond all floats
-            found = float(value)
-    if not (math.isfinite(found) and holds(found)):
-        raise ValueError(f"{name} is {shown(value)}. Pass a {rule}.")
-    return found
-
-
-def _integer(name: str, least: int, value: Any) -> int:
-    if not check.is_integer(value) or value < least:
-        raise ValueError(f"{name} is {shown(value)}. Pass an int of at least {least}.")
-    return int(value)
-
-
-def _strength(name: str) -> Check:
-    return partial(_number, name, "finite number of at least 0", partial(le, 0.0))
-
-
-def _positive(name: str) -> Check:
-    return partial(_number, name, "finite number above 0", partial(lt, 0.0))
-
-
 def _count(name: str, least: int, value: Any, *, auto: bool = False) -> Any:
     """Refuse a count of singular values, or a share of the labels, that is wrong for any shape."""
     if check.is_integer(value):
-        return _integer(name, least, value)
+        return check.check_integer(name, value, least)
     if not (auto and isinstance(value, str) and value == "auto"):
         check.check_count(name, value, least, (1, 1))  # rules for shares and types need no shape
     return value
@@ -179,7 +153,9 @@ def _check_callback(callback: Any) -> Any:
 
 
 def _check_verbose(verbose: Any) -> int:
-    return _integer("verbose", 0, int(verbose) if isinstance(verbose, bool | np.bool_) else verbose)
+    return check.check_integer(
+        "verbose", int(verbose) if isinstance(verbose, bool | np.bool_) else verbose, 0
+    )
 
 
 def _check_random_state(random_state: Any) -> Any:
@@ -210,26 +186,26 @@ def _check_kernel(kernel: Any) -> Any:
 
 
 CHECKS: dict[str, Check] = {
-    **{name: _strength(name) for name in ("alpha", "ridge", "tol", "degree")},
-    "alpha_ratio": partial(_number, "alpha_ratio", "number between 0 and 1", lambda value: 0 < value < 1),
-    "alphas": partial(_several, "alphas", _strength("each of alphas")),
+    **{name: partial(check.check_number, name) for name in ("alpha", "ridge", "tol", "degree")},
+    "alpha_ratio": partial(check.check_number, "alpha_ratio", below=1.0, above=True),
+    "alphas": partial(_several, "alphas", partial(check.check_number, "each of alphas")),
     "callback": _check_callback,
-    "coef0": partial(_number, "coef0", "finite number", math.isfinite),
+    "coef0": partial(check.check_number, "coef0", least=-math.inf),
     "device": Place.named,
     "fit_intercept": partial(check.check_flag, "fit_intercept"),
-    "gamma": _positive("gamma"),
-    "gammas": partial(_several, "gammas", _positive("each of gammas")),
+    "gamma": partial(check.check_number, "gamma", above=True),
+    "gammas": partial(_several, "gammas", partial(check.check_number, "each of gammas", above=True)),
     "kernel": _check_kernel,
-    "loss": lambda value: check.check_choice("loss", value, tuple(LOSSES)),
-    "max_iter": partial(_integer, "max_iter", 1),
+    "loss": partial(check.check_choice, "loss", choices=tuple(LOSSES)),
+    "max_iter": partial(check.check_integer, "max_iter"),
     "max_rank": partial(_count, "max_rank", 1),
-    "n_alphas": partial(_integer, "n_alphas", 1),
+    "n_alphas": partial(check.check_integer, "n_alphas"),
     "random_state": _check_random_state,
     "rank": partial(_count, "rank", 1),
     "ranks": partial(_several, "ranks", partial(_count, "each of ranks", 1)),
-    "ridges": partial(_several, "ridges", _strength("each of ridges")),
+    "ridges": partial(_several, "ridges", partial(check.check_number, "each of ridges")),
     "solver": _check_solver,
-    "space": lambda value: check.check_choice("space", value, SPACES),
+    "space": partial(check.check_choice, "space", choices=SPACES),
     "theta": partial(_count, "theta", 0, auto=True),
     "thetas": partial(_several, "thetas", partial(_count, "each of thetas", 0)),
     "threshold": _check_threshold,

@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from lrml.core.arrays import to_host
-from lrml.core.checks import check_choice, check_nonnegative
+from lrml.core.checks import check_choice, check_number
 from lrml.theory._complexity import LocalBall
-from lrml.theory._data import Ball, Bound, Signs, Vector, count, descending, limit, positive
+from lrml.theory._data import Ball, Bound, Signs, Vector, checked, descending
 
 _GAUSS = math.sqrt(math.pi / 2)  # signs are at most this many times as large as Gaussians
 
@@ -52,8 +52,9 @@ def global_bound(
     out; the other parameters are those of `global_complexity`.
     """
     check_choice("ball", ball, get_args(Ball))
-    s, scale = descending(eigenvalues), positive("radius", radius)
-    n, labels, total = count("n_examples", n_examples), count("n_labels", n_labels), float(s.sum())
+    s = descending(eigenvalues)
+    n, labels, scale = checked(n_examples=n_examples, n_labels=n_labels, radius=radius)
+    total = float(s.sum())
     frobenius = Bound({"all eigenvalues": scale * math.sqrt(labels * total / n)})
     if ball == "frobenius" or signs == "example":
         return frobenius
@@ -89,9 +90,10 @@ def local_bound(
     >>> bound.head_size, {name: round(term, 6) for name, term in bound.terms.items()}
     (1, {'head': 0.04, 'rest of the data': 0.01})
     """
-    s, scale, moment = descending(eigenvalues), positive("radius", radius), positive("r", r)
-    n, labels = count("n_examples", n_examples), count("n_labels", n_labels)
-    root, most = math.sqrt(count("theta", theta, 0)), limit("tail", tail)
+    s = descending(eigenvalues)
+    n, labels, scale, moment = checked(n_examples=n_examples, n_labels=n_labels, radius=radius, r=r)
+    free, most = checked(theta=theta, tail=tail)
+    root = math.sqrt(free)
     sizes, beyond = np.arange(len(s) + 1), _sums_beyond(s)
     head, frobenius = np.sqrt(moment * sizes * labels / n), np.sqrt(labels * beyond / n)
     plain = _best_split(head, scale * frobenius)
@@ -120,10 +122,11 @@ def local_dual_bound(
     """
     s = descending(eigenvalues)
     s = s[s > 0]
-    ball = LocalBall(s, positive("radius", radius), positive("r", r))
+    n, labels, scale, moment = checked(n_examples=n_examples, n_labels=n_labels, radius=radius, r=r)
     # Jensen's inequality: the squared coordinates of XᵀΣ/n are replaced by their means.
-    means = s * (count("n_labels", n_labels) / count("n_examples", n_examples))
-    return Bound({"ball and second moment": float(ball.support(means[None, :])[0][0])})
+    means = s * (labels / n)
+    support, _ = LocalBall(s, scale, moment).support(means[None, :])
+    return Bound({"ball and second moment": float(support[0])})
 
 
 def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: float = 1.0) -> float:
@@ -138,8 +141,8 @@ def local_rate(eigenvalues: Any, n_examples: int, n_labels: int = 1, radius: flo
     >>> local_rate([1.0, 1.0], n_examples=400)  # 2 · rank / n
     0.01
     """
-    scaled = positive("radius", radius) ** 2 * descending(eigenvalues)
-    factor = 2 * count("n_labels", n_labels) / count("n_examples", n_examples)
+    n, labels, scale = checked(n_examples=n_examples, n_labels=n_labels, radius=radius)
+    scaled, factor = scale**2 * descending(eigenvalues), 2 * labels / n
     half = factor * np.arange(len(scaled) + 1) / 2
     return float(np.min(half + np.sqrt(half**2 + factor * _sums_beyond(scaled))))
 
@@ -170,15 +173,15 @@ def prediction_bound(
     >>> round(prediction_bound([5.0, 0.1], n_examples=200, n_labels=1, r=0.16).value, 6)  # √(r · rank / n)
     0.04
     """
-    s, ball = descending(eigenvalues), math.sqrt(positive("r", r))
-    free, most = math.sqrt(count("theta", theta, 0)), limit("tail", tail)
+    s = descending(eigenvalues)
     s = s[s > 0]
-    shares = s / (s + check_nonnegative("ridge", ridge, "Pass 0.") / count("n_examples", n_examples))
+    n, moment, free, most, rho = checked(n_examples=n_examples, r=r, theta=theta, tail=tail, ridge=ridge)
+    ball, shares = math.sqrt(moment), s / (s + rho / n)
     whole, norm = (
         global_bound(shares, n_examples, n_labels, ball=one, signs=signs).value
         for one in ("frobenius", "trace")
     )
-    ranked = Bound({"free directions": ball * min(whole, free * norm), "tail of XW": most * norm})
+    ranked = Bound({"free directions": ball * min(whole, math.sqrt(free) * norm), "tail of XW": most * norm})
     return min(Bound({"ball": ball * whole}), ranked, key=lambda bound: bound.value)
 
 
@@ -202,14 +205,14 @@ def printed_local_bound(
     holds for predictions with fixed singular vectors, E g² ≤ r in the first theta of them and values of at
     most λ_j in the others; `prediction_bound` needs no fixed vectors.
     """
-    moment = check_nonnegative("r", r, "Pass the bound on the norm of WWᵀ, or on E g².")
-    root = math.sqrt(count("n_examples", n_examples))
-    rest = np.asarray(to_host(singular_values), dtype=np.float64)[count("theta", theta, 0) :]
+    moment, (n, free) = check_number("r", r), checked(n_examples=n_examples, theta=theta)
+    rest = np.asarray(to_host(singular_values), dtype=np.float64)[free:]
     kind = check_choice("line", line, ("theorem", "proof", "predictions"))
     tail = float(np.linalg.norm(rest, 2 if kind == "proof" else 1))
-    head = math.sqrt(moment) if kind == "predictions" else moment
-    name = "tail of XW" if kind == "predictions" else "tail of W"
-    return Bound({"head": head * math.sqrt(theta) / root, name: tail / root})
+    head, name = moment, "tail of W"
+    if kind == "predictions":
+        head, name = math.sqrt(moment), "tail of XW"
+    return Bound({"head": head * math.sqrt(free / n), name: tail / math.sqrt(n)})
 
 
 def theorem1(complexity: float, n_examples: int, delta: float = 0.05) -> Bound:
@@ -223,8 +226,8 @@ def theorem1(complexity: float, n_examples: int, delta: float = 0.05) -> Bound:
     is that of the *loss* class: for an ℓ-Lipschitz loss at most √2 ℓ times that of predictors with signs per
     entry.
     """
-    deviation = _deviation(n_examples, delta)
-    return Bound({"complexity": 4 * _checked(complexity), "confidence": math.sqrt(2 * deviation)})
+    deviation, size = _deviation(n_examples, delta), check_number("complexity", complexity)
+    return Bound({"complexity": 4 * size, "confidence": math.sqrt(2 * deviation)})
 
 
 def theorem2(complexity: float, n_examples: int, r: float, delta: float = 0.05) -> Bound:
@@ -234,17 +237,12 @@ def theorem2(complexity: float, n_examples: int, r: float, delta: float = 0.05) 
 
         E[ĝ] − inf E[g] ≤ 8 R_n(G) + √(8 r log(2/δ) / n) + 3 log(2/δ) / n      with probability ≥ 1 − δ
     """
-    deviation = _deviation(n_examples, delta)
-    spread = math.sqrt(8 * check_nonnegative("r", r, "Pass the bound on E[g²].") * deviation)
-    return Bound(
-        {"complexity": 8 * _checked(complexity), "second moment": spread, "confidence": 3 * deviation}
-    )
-
-
-def _checked(complexity: float) -> float:
-    return check_nonnegative("complexity", complexity, "Pass a mean of draws or the value of a Bound.")
+    deviation, size = _deviation(n_examples, delta), check_number("complexity", complexity)
+    spread = math.sqrt(8 * check_number("r", r) * deviation)
+    return Bound({"complexity": 8 * size, "second moment": spread, "confidence": 3 * deviation})
 
 
 def _deviation(n_examples: int, delta: float) -> float:
     """log(2/δ)/n."""
-    return math.log(2 / positive("delta", delta, below=1.0)) / count("n_examples", n_examples)
+    n, most = checked(n_examples=n_examples, delta=delta)
+    return math.log(2 / most) / float(n)

@@ -25,9 +25,7 @@ from lrml.theory._data import (
     Signs,
     Spectrum,
     Vector,
-    count,
-    limit,
-    positive,
+    checked,
     rows_of,
     sign_products,
 )
@@ -76,7 +74,7 @@ def global_complexity(
     MonteCarlo(mean=10.0, standard_error=0.0, n_draws=5)
     """
     check_choice("ball", ball, get_args(Ball))
-    scale = positive("radius", radius)
+    (scale,) = checked(radius=radius)
     rows = X if isinstance(X, Spectrum) else rows_of(X)
     stacks = sign_products(rows, n_labels, signs, n_draws, random_state)
     return MonteCarlo.of(scale * np.concatenate([np.linalg.norm(M, _DUAL[ball], (1, 2)) for M in stacks]))
@@ -111,8 +109,7 @@ def local_complexity(
     r, theta, tail : float, int, float
         As above; a tail of infinity, the default, drops this constraint.
     """
-    free = count("theta", theta, 0)
-    scale, moment, most = positive("radius", radius), positive("r", r), limit("tail", tail)
+    scale, moment, free, most = checked(radius=radius, r=r, theta=theta, tail=tail)
     spectrum = Spectrum.of(X)
     ball = LocalBall(spectrum.eigenvalues, scale, moment)
     stacks = sign_products(spectrum, n_labels, signs, n_draws, random_state)

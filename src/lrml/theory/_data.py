@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml.core.arrays import descending_eigh, is_sparse, to_host
-from lrml.core.checks import check_choice, check_nonnegative, is_integer, is_real
+from lrml.core.checks import check_choice, check_integer, check_number
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -22,21 +23,23 @@ Ball = Literal["frobenius", "trace", "operator"]
 _BLOCK_BYTES = 2**25  # of signs or of products, as float64
 
 
-def count(name: str, value: Any, least: int = 1) -> int:
-    if not is_integer(value) or value < least:
-        raise ValueError(f"{name} is {value!r}. Pass an int of at least {least}.")
-    return int(value)
+_POSITIVE = partial(check_number, above=True)
+_CHECKS: dict[str, Any] = {
+    "n_examples": check_integer,
+    "n_labels": check_integer,
+    "n_draws": partial(check_integer, least=2),
+    "theta": partial(check_integer, least=0),
+    "radius": _POSITIVE,
+    "r": _POSITIVE,
+    "tail": lambda name, value: math.inf if value == math.inf else check_number(name, value),
+    "ridge": check_number,
+    "delta": partial(_POSITIVE, below=1.0),
+}
 
 
-def positive(name: str, value: Any, below: float = math.inf) -> float:
-    if not is_real(value) or not 0 < value < below:
-        raise ValueError(f"{name} is {value!r}. Pass a number above 0 and below {below}.")
-    return float(value)
-
-
-def limit(name: str, value: Any) -> float:
-    """Return a number of at least 0, or infinity for no limit."""
-    return math.inf if value == math.inf else check_nonnegative(name, value, "Use math.inf for no limit.")
+def checked(**given: Any) -> Any:
+    """Return numbers as a tuple, each checked by the rule for its name."""
+    return tuple(_CHECKS[name](name, value) for name, value in given.items())
 
 
 def rows_of(X: Any) -> Any:
@@ -115,7 +118,7 @@ class Spectrum:
         s_j/(s_j + ρ): without a ridge all are 1.
         """
         spectrum = cls.of(X)
-        moments = spectrum.eigenvalues + check_nonnegative("ridge", ridge, "Pass 0.") / spectrum.n_examples
+        moments = spectrum.eigenvalues + checked(ridge=ridge)[0] / spectrum.n_examples
         sides = spectrum.sides if spectrum._is_wide else spectrum.sides / np.sqrt(moments)
         return cls(spectrum.eigenvalues / moments, sides, spectrum.rows)
 
@@ -145,7 +148,7 @@ def sign_products(X: Any, n_labels: int, signs: Signs, n_draws: int, random_stat
     labels, which no norm sees, that is the same matrix.
     """
     check_choice("signs", signs, get_args(Signs))
-    labels, draws = count("n_labels", n_labels), count("n_draws", n_draws, 2)
+    labels, draws = checked(n_labels=n_labels, n_draws=n_draws)
     in_axes = isinstance(X, Spectrum)
     shape = X.rows.shape if in_axes else X.shape
     columns = 1 if signs == "example" else labels

@@ -12,7 +12,7 @@ import numpy as np
 from lrml.core.arrays import at_home, thin_svd, to_host
 from lrml.theory import _bounds as bounds
 from lrml.theory._complexity import global_complexity, local_complexity
-from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector, count
+from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector, checked
 
 Row = dict[str, Any]
 _ANY_X = "any X"
@@ -84,7 +84,7 @@ def bound_report(
         Draws for the global and for the local complexities, and their seed.
     """
     left, sigma, labels = _factors(estimator)
-    free = count("theta", getattr(estimator, "theta_", sigma.size) if theta is None else theta, 0)
+    (free,) = checked(theta=getattr(estimator, "theta_", sigma.size) if theta is None else theta)
     spectrum = Spectrum.of(X)
     s, n = spectrum.eigenvalues, spectrum.n_examples
     if (d := spectrum.rows.shape[1]) != len(left):
