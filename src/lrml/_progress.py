@@ -16,19 +16,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from lrml._shown import counted
 
-# Lines are so many seconds apart, and time left is told after as many.
-_SECONDS = 5.0
-# Lines about blocks of rows: each time that so much more time has passed.
-_GROWTH = 1.1
+_SECONDS = 5.0  # between two lines
 
 
 class Report(NamedTuple):
-    """Where a long computation tells how far it is."""
+    """Where a long computation tells how far it is: ``say(line)``, and ``update(done, total, words="")``."""
 
     say: Callable[[str], None]
-    """Write a line of its own."""
     update: Callable[..., None]
-    """Tell how much is done, of how much, and perhaps in a few words how it looks."""
 
 
 def tell(title: str, sentence: str) -> None:
@@ -38,15 +33,10 @@ def tell(title: str, sentence: str) -> None:
 
 
 class Reading:
-    """Lines about rows that are read in blocks, perhaps several times; ``write`` gets each, None none."""
+    """Lines about rows that are read in blocks, perhaps several times; ``say`` writes each, None none."""
 
-    def __init__(self, write: Callable[[str], None] | None = None) -> None:
-        self._write, self.passes = write, 0
-
-    def say(self, line: str) -> None:
-        """Write a line."""
-        if self._write is not None:
-            self._write(line)
+    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+        self.say, self.passes = say or (lambda line: None), 0
 
     def begin(self) -> None:
         """Tell that the first block comes next."""
@@ -57,61 +47,52 @@ class Reading:
         """Tell of blocks and rows so far, and of those that are new, unless that was a moment ago."""
         self._rows += more
         seconds = monotonic() - self._start
-        if seconds < self._pause:
-            return
-        self._pause = max(seconds * _GROWTH, seconds + _SECONDS)
-        which = f"pass {self.passes}: " if self.passes > 1 else ""
-        speed = round(self._rows / seconds)
-        self.say(f"{which}{n_rows:,d} rows in {counted(n_blocks, 'block')}, {speed:,d} rows a second")
+        if seconds >= self._pause:
+            self._pause = max(1.1 * seconds, seconds + _SECONDS)  # rarer and rarer
+            which = f"pass {self.passes}: " if self.passes > 1 else ""
+            speed = round(self._rows / seconds)
+            self.say(f"{which}{n_rows:,d} rows in {counted(n_blocks, 'block')}, {speed:,d} rows a second")
 
 
 @contextmanager
-def progress(title: str, unit: str, *, at_most: bool = False) -> Iterator[Report]:
+def progress(title: str, unit: str, *, at_most: bool = False, verbose: int = 1) -> Iterator[Report]:
     """Yield a report of what is done, in units such as "iterations"; with ``at_most`` it may end early.
 
-    Where standard error is a file, or a notebook lacks the widgets for a bar, it writes lines.
+    Where standard error is a file, or a notebook lacks the widgets for a bar, it writes lines; unless
+    ``verbose``, nothing.
     """
     console = Console(stderr=True, highlight=False)
-    if console.is_terminal or (console.is_jupyter and find_spec("ipywidgets")):
-        last = TimeElapsedColumn() if at_most else TimeRemainingColumn()
+    if not verbose:
+        yield Report(lambda line: None, lambda *_: None)
+    elif console.is_terminal or (console.is_jupyter and find_spec("ipywidgets")):
+        clock = TimeElapsedColumn() if at_most else TimeRemainingColumn()
         done = f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}{' at most' if at_most else ''}"
-        columns = TextColumn(title), BarColumn(), TextColumn(done), TextColumn("{task.fields[words]}"), last
+        columns = TextColumn(title), BarColumn(), TextColumn(done), TextColumn("{task.fields[words]}"), clock
         with Progress(*columns, console=console) as bar:
             task = bar.add_task("", total=0, words="", visible=False)  # until there is something to show
             show = partial(bar.update, task, visible=True)
-            yield Report(
-                bar.console.print,
-                lambda done, total, words="": show(completed=done, total=total, words=words),
-            )
-        return
-    lines = _Lines(title, unit, at_most=at_most)
-    try:
-        yield Report(partial(tell, title), lines.update)
-    finally:
-        lines.write()
+            yield Report(bar.console.print, lambda n, of, words="": show(completed=n, total=of, words=words))
+    else:
+        start = last = monotonic()
+        waiting: list[tuple[str, int, int]] = []  # the latest state, if it is not written yet
 
+        def write(ended: bool) -> None:
+            nonlocal last
+            words, done, total = waiting.pop()
+            last = monotonic()
+            left = timedelta(seconds=round((last - start) * (total - done) / max(done, 1)))
+            limit = "at most " if at_most else ""
+            time = f"{last - start:.1f} s" if ended else f"{limit or 'about '}{left} left"
+            parts = f"{done} of {limit}{total} {unit}", words, time
+            tell(title, ", ".join(part for part in parts if part))
 
-class _Lines:
-    def __init__(self, title: str, unit: str, *, at_most: bool) -> None:
-        self._title, self._unit, self._at_most = title, unit, at_most
-        self._start = self._last = monotonic()
-        self._state: tuple[int, int, str] | None = None  # what is not written yet
+        def update(done: int, total: int, words: str = "") -> None:
+            waiting[:] = [(words, done, total)]
+            if monotonic() - last >= _SECONDS:
+                write(ended=done >= total)
 
-    def update(self, done: int, total: int, words: str = "") -> None:
-        self._state = done, total, words
-        if monotonic() - self._last >= _SECONDS:
-            self.write()
-
-    def write(self) -> None:
-        """Write the state, unless that has been done."""
-        if self._state is None:
-            return
-        done, total, words = self._state
-        self._state, self._last = None, monotonic()
-        seconds = self._last - self._start
-        parts = [f"{done} of {'at most ' if self._at_most else ''}{total} {self._unit}", words]
-        if self._at_most or done >= total or not done:
-            parts.append(f"{seconds:.1f} s")
-        else:
-            parts.append(f"about {timedelta(seconds=round(seconds / done * (total - done)))} left")
-        tell(self._title, ", ".join(part for part in parts if part))
+        try:
+            yield Report(partial(tell, title), update)
+        finally:
+            if waiting:
+                write(ended=True)

@@ -59,7 +59,7 @@ def evaluate(
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
     from lrml._inner import threshold_of
-    from lrml.cli._console import advise, plain_table, tell_progress
+    from lrml.cli._console import advise, tell_progress
     from lrml.cli._data import RowsForModel, as_told, digest_of, opened
     from lrml.cli._fitted import facts_of, in_words
     from lrml.evaluation import assess
@@ -90,13 +90,9 @@ def evaluate(
     if "worst" in tables:
         few = {"title": "Worst labels", "rows": tables["worst"]["rows"][:_N_WORST]}
         shown.append(tables["worst"] | few)
-    bins = "bins of equal width" if found.reliability.probabilities else "a tenth of the relevant cells each"
-    headings = ["score from", "to", "mean", "cells", "share relevant"]
-    reliability = plain_table(f"Reliability: {bins}", headings, text=())
-    for one in found.reliability.bins:
-        numbers = (f"{one[key]:.3f}" for key in ("low", "high", "score"))
-        reliability.add_row(*numbers, f"{one['count']:,d}", f"{one['frequency']:.3f}")
-    parts = (*in_words(facts)[:3], *shown, reliability, *page["summary"])
+    shown.append(tables["reliability"])
+    about = (f"{name}: {value}" for name, value in page["about"])
+    parts = (*about, *in_words(facts)[:3], *shown)
     _show(page, html, document, *parts, as_json=as_json)
     for note in () if as_json else notes:
         advise(f"lrml evaluate: {note}")
@@ -171,8 +167,14 @@ def compare(
         (name, f"{'; '.join(in_words(one)[:2])}; {one['seconds']:.1f} s") for name, one in facts.items()
     ]
     page = found.summary(f"Methods on {training.name}", about=about)
-    document = {"data": data.name, "training_rows": training.n_rows, "models": facts, **found.as_dict()}
-    _show(page, html, document, _fits(facts), *page["tables"][:2], *page["summary"], as_json=as_json)
+    document = {
+        "data": data.name,
+        "training_rows": training.n_rows,
+        "n_rows": Y.shape[0],
+        "models": facts,
+        **found.as_dict(),
+    }
+    _show(page, html, document, _fits(facts), *page["tables"][:2], as_json=as_json)
 
 
 @user_errors()

@@ -19,9 +19,8 @@ References
   65-70, 1979.
 """
 
-from lrml.evaluation._assessment import Assessment, Reliability, assess
+from lrml.evaluation._assessment import Assessment, Interval, Reliability, assess
 from lrml.evaluation._comparison import Comparison, compare
-from lrml.evaluation._measured import Interval
 
 __all__ = ["Assessment", "Comparison", "Interval", "Reliability", "assess", "compare"]
 

@@ -2,45 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from lrml._ranking import LabelledScores, Matrix, measure
-from lrml.core.arrays import is_sparse
-from lrml.evaluation._measured import (
-    Interval,
-    Measured,
-    absent_sentence,
-    bootstrap,
-    check_resampling,
-    interval,
-    metric_title,
-    names_of_labels,
-    of_occurring_labels,
+from lrml._progress import progress
+from lrml._ranking import (
+    LabelCounts,
+    LabelledScores,
+    Matrix,
+    check_labelled_scores,
+    check_threshold,
+    measure,
     ratio,
-    said_threshold,
 )
+from lrml.core.arrays import is_sparse, to_host
+from lrml.core.checks import check_integer, check_number
+from lrml.evaluation._pages import assessment_page
 from lrml.metrics import row_measures
-from lrml.report import column, dots, figure, lines, page, rounded, series, table
+from lrml.report import rounded
 
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+_NATURAL = 0.5  # the threshold of scores that estimate 0/1, and of probabilities
 _N_BINS = 10
-_BLOCK = 1 << 18  # scores that are sorted into bins at once
-# A label with fewer relevant rows has an F1 that a single row decides about.
-_FEW_ROWS = 5
+_CHUNK = 1 << 22  # weights of resamples in one pass over the rows: 16 MiB in single precision
+_SPARSE = 1 / 8  # a block of counts is kept sparse if a smaller share of its entries is not zero
 
 
-@dataclass(frozen=True, eq=False)
-class Reliability:
+class Interval(NamedTuple):
+    """A value, and the ends of its confidence interval; NaN where there is no value."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, value: float, resampled: Floats, level: float, least: float = 0.0) -> Interval:
+        """Percentiles of the resamples, moved so that their mean is the value; in [least, 1] and around it.
+
+        Resamples without a value do not count.
+        """
+        known = resampled[np.isfinite(resampled)]
+        if not known.size:
+            return cls(value, np.nan, np.nan)
+        low, high = value - known.mean() + np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+        return cls(value, min(value, max(least, float(low))), max(value, min(1.0, float(high))))
+
+
+class Reliability(NamedTuple):
     """How often a label is relevant, by its score.
 
     Attributes
     ----------
     probabilities : bool
-        Whether all scores are in [0, 1]. Then there are ten bins of equal width, and a reliable model has a
+        Whether scores are probabilities. Then there are ten bins of equal width, and a reliable model has a
         frequency near the mean score in each. Other scores have no such scale: their bins end at the deciles
         of the scores of relevant cells, so each holds a tenth of these, and only the order of the frequencies
         means something.
@@ -72,62 +93,116 @@ class Assessment:
         ``recall``, ``f1``, ``auc`` and ``average_precision``. What has no value is NaN: the precision of one
         that is never predicted, the recall of one that is never relevant, and F1 where both hold.
     reliability : Reliability
-    n_rows, n_bootstrap : int
+    per_example : dict of str to array
+        The values that metrics are means of.
+    resampled : dict of str to array of shape (n_bootstrap,)
+        Every metric on the resamples.
+    n_rows, n_labels, absent_labels, n_bootstrap : int
+        A label is absent if no row has it; each of these counts as 0 in macro-F1.
     threshold : float or list of float
     level : float
         Coverage of the intervals.
     """
 
     metrics: dict[str, Interval]
-    left_out: dict[str, int]
-    labels: list[dict[str, Any]]
-    reliability: Reliability
-    n_rows: int
-    n_bootstrap: int
+    per_example: dict[str, Floats]
+    resampled: dict[str, Floats]
     threshold: float | list[float]
     level: float
+    n_bootstrap: int
+    _names: list[str]
+    _data: LabelledScores
+    _counts: LabelCounts
+    _probabilities: bool
+
+    @property
+    def n_rows(self) -> int:
+        return len(self._data.scores)
+
+    @property
+    def n_labels(self) -> int:
+        return self._data.n_labels
 
     @property
     def absent_labels(self) -> int:
-        """Number of labels without a relevant row; each counts as 0 in macro-F1."""
-        return sum(label["support"] == 0 for label in self.labels)
+        return int(np.count_nonzero(self._counts.positives == 0))
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        return {name: int(np.isnan(values).sum()) for name, values in self.per_example.items()}
 
     @property
     def macro_f1_of_occurring(self) -> float:
         """Macro-F1 over the labels that occur; NaN if none does."""
-        return of_occurring_labels(self.labels, [label["f1"] for label in self.labels])
+        known = [label["f1"] for label in self.labels if label["support"] > 0]
+        return sum(known) / len(known) if known else float("nan")
 
-    def worst_labels(self, n: int = 10, *, least_support: int = _FEW_ROWS) -> list[dict[str, Any]]:
+    @cached_property
+    def labels(self) -> list[dict[str, Any]]:
+        data, (hits, predicted, positives) = self._data, self._counts
+        # For a label, rows take the place of labels: its AUC and average precision rank the rows.
+        turned = LabelledScores(
+            data.labels.T.tocsr() if is_sparse(data.labels) else data.labels.T, data.scores.T
+        )
+        ranked = row_measures(data.n_labels, (), _NATURAL)
+        auc, precision = measure(turned, ranked["average_auc"], ranked["average_precision"])
+        columns = {
+            "support": positives,
+            "predicted": predicted,
+            "precision": ratio(hits, predicted),
+            "recall": ratio(hits, positives),
+            "f1": ratio(2 * hits, predicted + positives),
+            "auc": auc,
+            "average_precision": precision,
+        }
+        rows = zip(self._names, *(column.tolist() for column in columns.values()), strict=True)
+        return [dict(zip(("name", *columns), row, strict=True)) for row in rows]
+
+    @cached_property
+    def reliability(self) -> Reliability:
+        data = self._data
+        relevant = np.concatenate([block.scores[block.relevant] for block in data.blocks()])
+        if self._probabilities:
+            edges = np.linspace(0, 1, _N_BINS + 1)
+        else:
+            tenths = np.linspace(0, 1, _N_BINS + 1)[1:-1]
+            inner = np.quantile(relevant.astype(np.float64), tenths) if relevant.size else ()
+            edges = np.unique([data.scores.min(), *inner, data.scores.max()])
+            edges = edges if len(edges) > 1 else edges.repeat(2)
+        count, hits = (np.histogram(some, edges)[0] for some in (data.scores, relevant))
+        total, _ = np.histogram(data.scores, edges, weights=data.scores.astype(np.float64))
+        filled = np.flatnonzero(count)
+        columns = {
+            "low": edges[:-1],
+            "high": edges[1:],
+            "score": ratio(total, count),
+            "count": count,
+            "frequency": ratio(hits, count),
+        }
+        rows = zip(*(column[filled].tolist() for column in columns.values()), strict=True)
+        distances = np.abs(columns["score"] - columns["frequency"])[filled]
+        error = float(np.average(distances, weights=count[filled])) if self._probabilities else float("nan")
+        return Reliability(self._probabilities, [dict(zip(columns, row, strict=True)) for row in rows], error)
+
+    def worst_labels(self, n: int = 10, *, least_support: int = 5) -> list[dict[str, Any]]:
         """Return the labels with the lowest F1, the more frequent ones first among equals.
 
-        Parameters
-        ----------
-        n : int, default=10
-        least_support : int, default=5
-            Labels with fewer relevant rows do not count.
+        Those with fewer relevant rows than ``least_support`` do not count: a single row decides their F1.
         """
         known = [label for label in self.labels if label["support"] >= max(1, least_support)]
         return sorted(known, key=lambda label: (label["f1"], -label["support"]))[:n]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data that JSON can hold; None stands for what has no value."""
+        keys = (
+            *("n_rows", "n_labels", "absent_labels", "macro_f1_of_occurring", "threshold", "level"),
+            *("n_bootstrap", "left_out", "labels"),
+        )
         plain: dict[str, Any] = rounded(
             {
-                "n_rows": self.n_rows,
-                "n_labels": len(self.labels),
-                "absent_labels": self.absent_labels,
-                "macro_f1_of_occurring": self.macro_f1_of_occurring,
-                "threshold": self.threshold,
-                "level": self.level,
-                "n_bootstrap": self.n_bootstrap,
+                **{key: getattr(self, key) for key in keys},
                 "metrics": {name: found._asdict() for name, found in self.metrics.items()},
-                "left_out": self.left_out,
-                "labels": self.labels,
-                "reliability": {
-                    "probabilities": self.reliability.probabilities,
-                    "error": self.reliability.error,
-                    "bins": self.reliability.bins,
-                },
+                "reliability": self.reliability._asdict(),
             }
         )
         return plain
@@ -135,20 +210,12 @@ class Assessment:
     def summary(self, title: str, *, about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
         """Return the plain data that `lrml.report.render_html` makes a page of.
 
-        Parameters
-        ----------
-        title : str
-        about : sequence of pairs of str, default=()
-            What else to say about the data and the model, such as ("Model", "tags.lrml").
+        ``about`` is what else to say of the data and the model: pairs such as ("Model", "tags.lrml").
         """
-        return _page(self, title, about)
+        return assessment_page(self, title, about)
 
     def __repr__(self) -> str:
-        values = (
-            f"{name}={found.value:.4g} [{found.low:.4g}, {found.high:.4g}]"
-            for name, found in self.metrics.items()
-        )
-        return f"Assessment({', '.join(values)})"
+        return f"Assessment({', '.join(f'{name}={own.value:.4g}' for name, own in self.metrics.items())})"
 
 
 def assess(
@@ -162,6 +229,7 @@ def assess(
     n_bootstrap: int = 1000,
     level: float = 0.95,
     random_state: int = 0,
+    verbose: int = 0,
 ) -> Assessment:
     """Judge scores by all metrics, with bootstrap intervals, for all labels together and one by one.
 
@@ -187,10 +255,8 @@ def assess(
         Coverage of the intervals, below 1.
     random_state : int, default=0
         Seed of the resamples.
-
-    Returns
-    -------
-    Assessment
+    verbose : int, default=0
+        1 tells on standard error how many resamples are done, and the time left.
 
     Notes
     -----
@@ -204,240 +270,84 @@ def assess(
     >>> found.labels[0]["precision"], found.labels[0]["support"], found.left_out["average_auc"]
     (0.5, 2, 1)
     """
-    check_resampling(n_bootstrap, level)
-    measured = Measured.of(Y, scores, threshold, ks)
-    names = names_of_labels(Y, label_names, measured.data.n_labels)
-    (resampled,) = bootstrap([measured], n_bootstrap, random_state)
-    return Assessment(
-        metrics={name: interval(value, resampled[name], level) for name, value in measured.values.items()},
-        left_out=measured.left_out,
-        labels=_labels(measured, names),
-        reliability=_reliability(measured.data, probabilities),
-        n_rows=measured.n_rows,
-        n_bootstrap=n_bootstrap,
-        threshold=measured.cut.astype(np.float64).tolist(),
-        level=level,
-    )
-
-
-def _labels(measured: Measured, names: list[str]) -> list[dict[str, Any]]:
-    data, counts = measured.data, measured.counts
-    # For a label, rows take the place of labels: its AUC and average precision rank the rows.
-    by_label = row_measures(data.n_labels, (), measured.cut)
-    ranked = by_label["average_auc"], by_label["average_precision"]
-    auc, precision = measure(
-        LabelledScores(data.labels.T.tocsr() if is_sparse(data.labels) else data.labels.T, data.scores.T),
-        *ranked,
-    )
-    columns = {
-        "name": names,
-        "support": counts.positives.tolist(),
-        "predicted": counts.predicted.tolist(),
-        "precision": ratio(counts.hits, counts.predicted).tolist(),
-        "recall": ratio(counts.hits, counts.positives).tolist(),
-        "f1": ratio(2 * counts.hits, counts.predicted + counts.positives).tolist(),
-        "auc": auc.tolist(),
-        "average_precision": precision.tolist(),
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _reliability(data: LabelledScores, probabilities: bool | None) -> Reliability:
-    relevant = np.concatenate([block.scores[block.relevant] for block in data.blocks()]).astype(np.float64)
-    low, high = float(data.scores.min()), float(data.scores.max())
-    if probabilities and not (low >= 0 and high <= 1):
+    check_integer("n_bootstrap", n_bootstrap, least=0)
+    check_number("level", level, below=1.0, above=True)
+    data = check_labelled_scores(to_host(Y), to_host(scores))
+    columns = getattr(Y, "columns", range(data.n_labels)) if label_names is None else label_names
+    if len(columns) != data.n_labels:
         raise ValueError(
-            f"probabilities must lie in [0, 1], got scores from {low:.4g} to {high:.4g}. Pass "
-            "probabilities=False, or what predict_proba gives."
+            f"label_names has {len(columns)} names for {data.n_labels} labels. Pass one for each, in the "
+            "order of Y."
         )
-    probabilities = low >= 0 and high <= 1 if probabilities is None else probabilities
-    if probabilities:
-        edges = np.linspace(0, 1, _N_BINS + 1)
-    else:
-        tenths = np.linspace(0, 1, _N_BINS + 1)[1:-1]
-        edges = np.unique([low, *(np.quantile(relevant, tenths) if relevant.size else ()), high])
-    inside = edges[1:-1]
-    n_bins = len(inside) + 1
-    hits = np.bincount(np.searchsorted(inside, relevant, side="right"), minlength=n_bins)
-    count, total = np.zeros(n_bins), np.zeros(n_bins)
-    step = max(1, _BLOCK // data.n_labels)
-    for start in range(0, len(data.scores), step):
-        block = data.scores[start : start + step].ravel()
-        place = np.searchsorted(inside, block, side="right")
-        count += np.bincount(place, minlength=n_bins)
-        total += np.bincount(place, weights=block, minlength=n_bins)
-    filled = np.flatnonzero(count)
-    mean, frequency = ratio(total, count), ratio(hits, count)
-    bins = [
-        {
-            "low": float(edges[b]),
-            "high": float(edges[b + 1] if len(edges) > 1 else edges[0]),
-            "score": float(mean[b]),
-            "count": int(count[b]),
-            "frequency": float(frequency[b]),
-        }
-        for b in filled
-    ]
-    error = float(np.average(np.abs(mean - frequency)[filled], weights=count[filled]))
-    return Reliability(probabilities, bins, error if probabilities else float("nan"))
-
-
-# The page
-
-_N_WORST = 15
-_N_NAMED = 5
-
-
-def _page(found: Assessment, title: str, about: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    figures = [_metrics_figure(found), _labels_figure(found), _reliability_figure(found.reliability)]
-    worst = found.worst_labels(_N_WORST)
-    tables = [
-        *table(
-            "metrics",
-            "Metrics",
-            f"Values on {found.n_rows:,} rows, with {found.level:.0%} intervals over {found.n_bootstrap:,} "
-            "resamples of the rows.",
-            [
-                column("metric", "metric"),
-                column("value", "value", "number", 4),
-                column("low", "low", "number", 4),
-                column("high", "high", "number", 4),
-                column("left_out", "rows left out", "integer", None, "rows on which the metric has no value"),
-            ],
-            [
-                {"metric": metric_title(name), **one._asdict(), "left_out": found.left_out.get(name, 0)}
-                for name, one in found.metrics.items()
-            ],
-            notes=["The Hamming loss is better if lower; all others are better if higher."],
-        ),
-        *_labels_table("worst", f"The {len(worst)} worst labels", worst, _worst_caption(found)),
-        *_labels_table("labels", "All labels", found.labels, ""),
-    ]
-    known = [
-        *about,
-        ("Rows", f"{found.n_rows:,}"),
-        ("Labels", f"{len(found.labels):,}"),
-        ("Threshold", said_threshold(found.threshold)),
-        ("Intervals", f"{found.level:.0%}, {found.n_bootstrap:,} resamples of the rows, centred percentiles"),
-    ]
-    return page(title, _sentences(found), figures, tables, known)
-
-
-def _sentences(found: Assessment) -> list[str]:
-    def said(name: str) -> str:
-        value, low, high = found.metrics[name]
-        return f"{value:.3f} ({low:.3f} to {high:.3f})"
-
-    sentences = [
-        f"The first label is right for {100 * found.metrics['precision_at_1'].value:.1f} % of the rows.",
-        f"Average precision is {said('average_precision')}, micro-F1 {said('micro_f1')}, macro-F1 "
-        f"{said('macro_f1')}; in brackets, where they lie with a confidence of {found.level:.0%}.",
-    ]
-    never = sum(label["support"] > 0 and label["predicted"] == 0 for label in found.labels)
-    sentences.append(f"A label is predicted from this score on: {said_threshold(found.threshold)}.")
-    if never:
-        sentences.append(
-            f"{never} of {len(found.labels)} labels occur but are never predicted. A lower threshold "
-            "predicts more: --threshold of lrml fit and lrml tune, or threshold of the estimator in Python."
+    cut = check_threshold(_NATURAL if threshold is None else threshold, data)
+    measures = row_measures(data.n_labels, ks, cut)
+    values, cells = [], []
+    counts = np.zeros((len(LabelCounts._fields), data.n_labels), dtype=np.intp)
+    for block in data.blocks():
+        predicted = block.scores >= cut
+        values.append([each(block) for each in measures.values()])
+        counts += LabelCounts.of(block.relevant, predicted)
+        both = np.hstack([block.relevant & predicted, block.relevant.astype(np.uint8) + predicted])
+        cells.append(sp.csr_array(both) if np.count_nonzero(both) < _SPARSE * both.size else both)
+    low, high = data.scores.min(), data.scores.max()
+    likely = bool(low >= 0 and high <= 1)
+    if probabilities and not likely:
+        raise ValueError(
+            f"Scores from {low:.4g} to {high:.4g} are no probabilities. Pass probabilities=False, or what "
+            "predict_proba gives."
         )
-    missed = _missed(found)
-    if missed:
-        named = ", ".join(f"{label['name']} ({label['support']} rows)" for label in missed[:_N_NAMED])
-        few = "" if len(missed) <= _N_NAMED else "the most frequent are "
-        sentences.append(
-            f"{len(missed)} labels with at least {_FEW_ROWS} relevant rows have an F1 of 0: {few}{named}."
-        )
-    sentences += absent_sentence(found.absent_labels, len(found.labels), f"{found.macro_f1_of_occurring:.3f}")
-    if found.reliability.probabilities:
-        sentences.append(
-            f"Scores are probabilities, off by {found.reliability.error:.4f} on average (expected "
-            "calibration error)."
-        )
-    return sentences
-
-
-def _missed(found: Assessment) -> list[dict[str, Any]]:
-    """Return the labels whose F1 is 0 although they are not rare, the most frequent first."""
-    return [label for label in found.worst_labels(len(found.labels)) if label["f1"] == 0]
-
-
-def _metrics_figure(found: Assessment) -> dict[str, Any]:
-    names = list(found.metrics)
-    value, low, high = (list(ends) for ends in zip(*found.metrics.values(), strict=True))
-    drawn = [series("value", value, [], "points", low, high)]
-    return figure(
-        "figure-metrics",
-        "All metrics",
-        f"Dots are values, bars {found.level:.0%} intervals.",
-        "One dot with its interval per metric.",
-        [dots("metrics", "value", [metric_title(name) for name in names], drawn)],
+    per_example = dict(zip(measures, map(np.concatenate, zip(*values, strict=True)), strict=True))
+    once = _weighted(per_example, cells, np.ones((len(data.scores), 1), dtype=np.float32))
+    chunks = []
+    with progress("intervals", "resamples", verbose=verbose) as told:
+        for weights in _resamples(len(data.scores), n_bootstrap, random_state):
+            chunks.append(_weighted(per_example, cells, weights))
+            told.update(sum(chunk["micro_f1"].size for chunk in chunks), n_bootstrap)
+    resampled = {name: np.concatenate([np.empty(0), *(each[name] for each in chunks)]) for name in once}
+    return Assessment(
+        metrics={name: Interval.around(float(one[0]), resampled[name], level) for name, one in once.items()},
+        per_example=per_example,
+        resampled=resampled,
+        threshold=cut.astype(np.float64).tolist(),
+        level=level,
+        n_bootstrap=n_bootstrap,
+        _names=list(map(str, columns)),
+        _data=data,
+        _counts=LabelCounts(*counts),
+        _probabilities=likely if probabilities is None else probabilities,
     )
 
 
-def _labels_figure(found: Assessment) -> dict[str, Any]:
-    shown = [label for label in found.labels if label["support"] > 0]
-    names = [label["name"] for label in shown]
-    support = [float(label["support"]) for label in shown]
-    points = series("label", support, [label["f1"] for label in shown], "points", names=names)
-    panels = [lines("by frequency", "relevant rows", "F1", [points], "log", y_scale="linear")]
-    # A column of zeros shows nothing: a sentence names these labels.
-    nothing = all(label["f1"] == 0 for label in found.worst_labels(_N_WORST))
-    above = " whose F1 is not 0" if nothing else ""
-    worst = [label for label in found.worst_labels(len(found.labels)) if label["f1"] > 0 or not nothing]
-    caption = "By the number of relevant rows."
-    if worst:
-        caption = (
-            f"Left: by the number of relevant rows. Right: the worst labels{above}, "
-            f"with at least {_FEW_ROWS} relevant rows each."
-        )
-        drawn = [series("label", [label["f1"] for label in worst[:_N_WORST]], [], "points")]
-        panels.append(dots("the worst", "F1", [label["name"] for label in worst[:_N_WORST]], drawn))
-    return figure(
-        "figure-labels",
-        "F1 of each label",
-        caption,
-        "F1 of the labels against their number of relevant rows, and the worst labels by name.",
-        panels,
-        columns=2,
-    )
+def _resamples(n_rows: int, n_bootstrap: int, random_state: int) -> Iterator[npt.NDArray[np.float32]]:
+    """Yield chunks of multinomial weights, one column per resample; the same for every size of a chunk."""
+    rng = np.random.default_rng(random_state)
+    step = max(1, _CHUNK // n_rows)
+    for start in range(0, n_bootstrap, step):
+        weights = np.empty((n_rows, min(step, n_bootstrap - start)), dtype=np.float32)
+        for place in range(weights.shape[1]):
+            weights[:, place] = np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows)
+        yield weights
 
 
-def _reliability_figure(found: Reliability) -> dict[str, Any]:
-    score = [one["score"] for one in found.bins]
-    drawn = [series("observed", score, [one["frequency"] for one in found.bins], "line")]
-    if found.probabilities:
-        drawn.append(series("perfect", [0.0, 1.0], [0.0, 1.0], "dashed"))
-        caption = "Ten bins of equal width. On the dashed line, scores are as good as frequencies."
-    else:
-        caption = (
-            "The scores are not probabilities. Each bin holds a tenth of the scores of relevant labels; the "
-            "curve should rise, but need not follow the diagonal."
-        )
-    panel = lines("reliability", "mean score in a bin", "share of relevant labels", drawn)
-    return figure(
-        "figure-reliability",
-        "Reliability of the scores",
-        caption,
-        "How often a label is relevant, by its score.",
-        [panel],
-    )
+def _weighted(
+    per_example: Mapping[str, Floats], cells: Sequence[Any], weights: npt.NDArray[np.float32]
+) -> dict[str, Floats]:
+    """All metrics, if row i counts weights[i, b] times, for each b.
 
-
-def _worst_caption(found: Assessment) -> str:
-    return f"The lowest F1 among labels with at least {_FEW_ROWS} relevant rows, of {len(found.labels)}."
-
-
-def _labels_table(
-    name: str, title: str, labels: Sequence[dict[str, Any]], caption: str
-) -> list[dict[str, Any]]:
-    columns = [
-        column("name", "label"),
-        column("support", "support", "integer", None, "rows in which the label is relevant"),
-        column("predicted", "predicted", "integer", None, "rows in which it is predicted"),
-        column("precision", "precision", "number", 3, "share of predicted rows that are relevant"),
-        column("recall", "recall", "number", 3, "share of relevant rows that are predicted"),
-        column("f1", "F1", "number", 3, "harmonic mean of precision and recall"),
-        column("auc", "AUC", "number", 3, "share of pairs of a relevant and another row in the right order"),
-        column("average_precision", "average precision", "number", 3, "of the rows, ranked by the score"),
-    ]
-    return table(name, title, caption, columns, labels)
+    ``cells`` are blocks of rows, with the hits of every label and then relevant + predicted.
+    """
+    found = {}
+    for name, values in per_example.items():
+        counted = np.isfinite(values)
+        top = np.where(counted, values, 0.0) @ weights
+        found[name] = ratio(top, counted.astype(np.float64) @ weights)
+    total, start = np.zeros((cells[0].shape[1], weights.shape[1])), 0
+    for block in cells:
+        stop = start + block.shape[0]
+        total += block.T.astype(np.float32) @ weights[start:stop]  # exact: small integers
+        start = stop
+    hits, both = np.split(total, 2)
+    # Where there is nothing relevant and nothing predicted, 1 in place of 0 makes F1 0.
+    found["micro_f1"] = 2 * hits.sum(axis=0) / np.maximum(both.sum(axis=0), 1)
+    found["macro_f1"] = np.mean(2 * hits / np.maximum(both, 1), axis=0)
+    return found

@@ -1,0 +1,212 @@
+"""The pages of an assessment and of a comparison: what `lrml.report` shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, TypeAlias
+
+from lrml.report import column, dots, figure, lines, page, series, table
+
+_Plain: TypeAlias = dict[str, Any]
+_About: TypeAlias = Sequence[tuple[str, str]]
+
+LOWER_IS_BETTER = frozenset({"hamming_loss"})
+_TITLES = {
+    "average_auc": "average AUC",
+    "hamming_loss": "Hamming loss (lower is better)",
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+}
+_N_WORST, _DIGITS = 15, 4
+
+
+def assessment_page(found: Any, title: str, about: _About) -> _Plain:
+    """Return the page of one model."""
+    worst, reliability = found.worst_labels(_N_WORST), found.reliability
+    never = sum(label["support"] > 0 and label["predicted"] == 0 for label in found.labels)
+    known = [
+        *about,
+        *_known(found),
+        ("Never predicted", f"{never:,} of the labels that occur"),
+        ("Macro-F1 of labels that occur", f"{found.macro_f1_of_occurring:.{_DIGITS}f}"),
+        ("Threshold", _said(found.threshold)),
+    ]
+    if reliability.probabilities:
+        known.append(("Calibration", f"probabilities are off by {reliability.error:.4f} on average"))
+    caption = f"Dots are values, bars {found.level:.0%} intervals."
+    figures = [
+        _metrics_figure({"value": found}, caption),
+        _labels_figure(found.labels, worst),
+        _reliability_figure(reliability),
+    ]
+    numbers = [_number(key, key) for key in ("value", "low", "high")]
+    left_out = column("left_out", "rows left out", "integer", None, "rows on which the metric has no value")
+    rows = [
+        {"metric": _titled(name), **one._asdict(), "left_out": found.left_out.get(name, 0)}
+        for name, one in found.metrics.items()
+    ]
+    few = "Lowest F1 among labels with at least 5 relevant rows."
+    tables = [
+        *table("metrics", "Metrics", "", [column("metric", "metric"), *numbers, left_out], rows),
+        *table("worst", "Worst labels", few, _label_columns(), worst),
+        *table(
+            "reliability", "Reliability", _said_bins(reliability), _reliability_columns(), reliability.bins
+        ),
+        *table("labels", "All labels", "", _label_columns(), found.labels),
+    ]
+    return page(title, [], figures, tables, known)
+
+
+def comparison_page(found: Any, title: str, about: _About) -> _Plain:
+    """Return the page of several models."""
+    first = next(iter(found.methods.values()))
+    cuts = [(f"Threshold of {method}", _said(own.threshold)) for method, own in found.methods.items()]
+    caption = (
+        f"Dots are values, bars {first.level:.0%} intervals of each by itself. Differences are judged row by "
+        "row, so bars may overlap although a difference is clear."
+    )
+    # A method may be called as a column is.
+    keys = {method: f"method{place}" for place, method in enumerate(found.methods)}
+    metrics = [
+        column("metric", "metric"),
+        *(_number(key, method) for method, key in keys.items()),
+        column("best", "best"),
+        column("verdict", "clearly better than", explanation="after Holm's correction, at 5 %"),
+    ]
+    tests = [
+        *(column(key, key) for key in ("metric", "first", "second")),
+        _number("difference", "first − second"),
+        _number("low", "low", explanation=f"of the {first.level:.0%} interval of the difference"),
+        _number("high", "high"),
+        _number("p_value", "p-value", explanation="paired t-test; for F1 by the bootstrap's error"),
+        _number("corrected", "corrected", explanation="p-value after Holm's correction over all rows"),
+        column("better", "clearly better"),
+    ]
+    labels = [column("name", "label"), _support(), *(_number(key, name, 3) for name, key in keys.items())]
+    f1 = [
+        {**own[0], **{key: label["f1"] for key, label in zip(keys.values(), own, strict=True)}}
+        for own in zip(*(method.labels for method in found.methods.values()), strict=True)
+    ]
+    tables = [
+        *table(
+            "metrics", "Side by side", "", metrics, [_side_by_side(found, m, keys) for m in first.metrics]
+        ),
+        *table(
+            "tests",
+            "Pairs",
+            "Every pair of models by every metric.",
+            tests,
+            [{**test, "metric": _titled(test["metric"])} for test in found.tests],
+            filters=["metric"] if len(keys) > 2 else [],
+        ),
+        *table("labels", "F1 of each label", "", labels, f1),
+    ]
+    figures = [_metrics_figure(found.methods, caption)]
+    return page(title, [], figures, tables, [*about, *_known(first), *cuts])
+
+
+def _known(found: Any) -> list[tuple[str, str]]:
+    """Say what all models on some rows share."""
+    absent = f", of which {found.absent_labels:,} do not occur and count as 0 in macro-F1"
+    intervals = f"{found.level:.0%}, {found.n_bootstrap:,} resamples of the rows, centred percentiles"
+    return [
+        ("Rows", f"{found.n_rows:,}"),
+        ("Labels", f"{found.n_labels:,}{absent if found.absent_labels else ''}"),
+        ("Intervals", intervals),
+    ]
+
+
+def _said(threshold: float | list[float]) -> str:
+    if isinstance(threshold, list):
+        return f"{min(threshold):.4g} to {max(threshold):.4g}, one per label"
+    return f"{threshold:.4g}"
+
+
+def _titled(metric: str) -> str:
+    return _TITLES.get(metric, metric.replace("_", " "))
+
+
+def _side_by_side(found: Any, metric: str, keys: Mapping[str, str]) -> _Plain:
+    """Return a row: the values, the methods that are best as shown, and those that all of these beat."""
+    values = {method: own.metrics[metric].value for method, own in found.methods.items()}
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    ranked = {method: sign * round(value, _DIGITS) for method, value in values.items() if isfinite(value)}
+    best = [method for method, value in ranked.items() if value == max(ranked.values())]
+    clear = {
+        (test["better"], *({test["first"], test["second"]} - {test["better"]}))
+        for test in found.tests
+        if test["metric"] == metric and test["better"]
+    }
+    beaten = [other for other in values if best and all((one, other) in clear for one in best)]
+    verdict = {"best": ", ".join(best) or None, "verdict": ", ".join(beaten) or None}
+    return {"metric": _titled(metric), **{keys[m]: value for m, value in values.items()}, **verdict}
+
+
+# Columns and figures
+
+
+def _number(key: str, title: str, digits: int = _DIGITS, explanation: str | None = None) -> _Plain:
+    return column(key, title, "number", digits, explanation)
+
+
+def _support() -> _Plain:
+    return column("support", "support", "integer", None, "rows in which the label is relevant")
+
+
+def _label_columns() -> list[_Plain]:
+    return [
+        column("name", "label"),
+        _support(),
+        column("predicted", "predicted", "integer", None, "rows in which it is predicted"),
+        _number("precision", "precision", 3, "share of predicted rows that are relevant"),
+        _number("recall", "recall", 3, "share of relevant rows that are predicted"),
+        _number("f1", "F1", 3, "harmonic mean of precision and recall"),
+        _number("auc", "AUC", 3, "share of pairs of a relevant and another row in the right order"),
+        _number("average_precision", "average precision", 3, "of the rows, ranked by the score"),
+    ]
+
+
+def _reliability_columns() -> list[_Plain]:
+    edges = _number("low", "score from", 3), _number("high", "to", 3), _number("score", "mean", 3)
+    return [*edges, column("count", "cells", "integer"), _number("frequency", "share relevant", 3)]
+
+
+def _said_bins(found: Any) -> str:
+    if found.probabilities:
+        return "Ten bins of equal width. On the dashed line, scores are as good as frequencies."
+    return (
+        "The scores are not probabilities. Each bin holds a tenth of the scores of relevant labels; the "
+        "curve should rise, but need not follow the diagonal."
+    )
+
+
+def _metrics_figure(methods: Mapping[str, Any], caption: str) -> _Plain:
+    drawn = []
+    for method, found in methods.items():
+        value, low, high = (list(ends) for ends in zip(*found.metrics.values(), strict=True))
+        drawn.append(series(method, value, [], "points", low, high))
+    panel = dots("metrics", "value", [_titled(name) for name in found.metrics], drawn)
+    return figure("figure-metrics", "All metrics", caption, "One dot with its interval per metric.", [panel])
+
+
+def _labels_figure(labels: Sequence[_Plain], worst: Sequence[_Plain]) -> _Plain:
+    shown = [label for label in labels if label["support"] > 0]
+    support, f1, names = ([label[key] for label in shown] for key in ("support", "f1", "name"))
+    points = series("label", [float(rows) for rows in support], f1, "points", names=names)
+    panels = [lines("by frequency", "relevant rows", "F1", [points], "log", y_scale="linear")]
+    if worst:
+        drawn = [series("label", [label["f1"] for label in worst], [], "points")]
+        panels.append(dots("the worst", "F1", [label["name"] for label in worst], drawn))
+    caption = "By the number of relevant rows, and the worst by name."
+    return figure("figure-labels", "F1 of each label", caption, "F1 of the labels.", panels, columns=2)
+
+
+def _reliability_figure(found: Any) -> _Plain:
+    score, frequency = ([one[key] for one in found.bins] for key in ("score", "frequency"))
+    drawn = [series("observed", score, frequency, "line")]
+    if found.probabilities:
+        drawn.append(series("perfect", [0.0, 1.0], [0.0, 1.0], "dashed"))
+    panel = lines("reliability", "mean score in a bin", "share of relevant labels", drawn)
+    alt = "How often a label is relevant, by its score."
+    return figure("figure-reliability", "Reliability of the scores", _said_bins(found), alt, [panel])
