@@ -158,7 +158,7 @@ def test_a_failing_disk_is_one_line(tmp_path, capsys, monkeypatch):
     assert table1(tmp_path, "--quiet") == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("lrml reproduce: error: a result must be written to ")
+    assert printed.err.startswith("lrml reproduce: error: ")
     assert printed.err.count("\n") == 1
     assert os.listdir(tmp_path / "tables") == []
     assert list(Store(tmp_path).records()) == ["statistics-yeast"]

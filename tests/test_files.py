@@ -99,7 +99,7 @@ def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(OutputError, match=r"taken.*it is a file"):
+    with pytest.raises(OutputError, match=r"taken.* is a file"):
         writable_folder(tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,21 +16,17 @@ from typing import IO, Any
 
 
 class OutputError(OSError):
-    """A result cannot be written; the message names the rule, the place and a remedy."""
+    """A result cannot be written; the message names the place, the reason and a remedy."""
 
 
 def writable_folder(path: str | os.PathLike[str]) -> Path:
     """Create a folder if needed and make sure, before any work is done, that files can be written into it."""
     folder = Path(path)
-    try:
+    if folder.is_file():
+        raise OutputError(f"{os.fspath(path)!r} is a file. Choose a folder for the output.")
+    with output_errors(path):
         folder.mkdir(parents=True, exist_ok=True)
-        _try_to_write(folder)
-    except OSError as error:
-        reason = "it is a file" if folder.is_file() else error.strerror
-        raise OutputError(
-            f"the output must be a folder that can be written, got {os.fspath(path)!r} ({reason}). "
-            "Choose another folder."
-        ) from error
+    check_writable(folder / "file")
     return folder
 
 
@@ -40,12 +35,22 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     with output_errors(path):
         with suppress(FileNotFoundError):
             os.lstat(path)  # refuses a name that is too long
-        _try_to_write(Path(path).parent)
+        with tempfile.TemporaryFile(dir=Path(path).parent):
+            pass
 
 
-def _try_to_write(folder: Path) -> None:
-    with tempfile.TemporaryFile(dir=folder):
-        pass
+@contextmanager
+def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let system errors, while a file is written, name the place, the reason and a remedy."""
+    try:
+        yield
+    except OutputError:
+        raise  # of a second file that was written inside this one: it names the right place
+    except OSError as error:
+        raise OutputError(
+            f"{os.fspath(path)!r} cannot be written ({error.strerror}). Free some space or choose another "
+            "folder, and run again."
+        ) from error
 
 
 @contextmanager
@@ -54,38 +59,25 @@ def staged_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     The bytes go to an unguessable new name in the same folder, which is then renamed over ``path``: a failure
     leaves an older file as it was, nothing that others placed there is written through, and of several
-    writers the last one stays. A file that replaces another keeps its permissions; a new one follows the
-    umask. A symbolic link is replaced, not what it points to.
+    writers the last one stays. A file that replaces another keeps its permissions, but for those to run as
+    its owner; a new one follows the umask. A symbolic link is replaced, not what it points to.
     """
     target = Path(path)
     # The beginning of a long name is enough for readers, and leaves room for the rest.
     temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.part")
+    found = target.lstat().st_mode if os.path.lexists(target) else 0
+    mode = found & 0o777 if stat.S_ISREG(found) else 0o666
     try:
-        with _create(temporary, _permissions(target)) as stream:
+        # Never more permissions than that, even for a moment.
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as stream:
+            if stat.S_ISREG(found):
+                with suppress(OSError):  # some file systems have no permissions
+                    temporary.chmod(mode)  # what the umask took away
             yield stream
         os.replace(temporary, target)
     finally:
         with suppress(OSError):  # usually: it has been moved, or could not be created
             temporary.unlink()
-
-
-def _create(path: Path, permissions: int | None) -> IO[bytes]:
-    """Open a new file; anything of that name, also a symbolic link, is an error."""
-    mode = 0o666 if permissions is None else permissions  # never more than that, even for a moment
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, mode)
-    if permissions is not None and sys.platform != "win32":
-        with suppress(OSError):  # some file systems have no permissions
-            os.fchmod(descriptor, permissions)  # what the umask took away
-    return os.fdopen(descriptor, "wb")
-
-
-def _permissions(path: Path) -> int | None:
-    """Return the permissions of a file, without those to run as its owner; None if there is no file."""
-    with suppress(OSError):
-        found = path.lstat().st_mode
-        return found & 0o777 if stat.S_ISREG(found) else None
-    return None
 
 
 def remove_remains(folder: Path) -> None:
@@ -96,23 +88,9 @@ def remove_remains(folder: Path) -> None:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file as `staged_file` does, with errors that name the rule, the place and a remedy."""
+    """Open a file as `staged_file` does, with errors that name the place, the reason and a remedy."""
     with output_errors(path), staged_file(path) as stream:
         yield stream
-
-
-@contextmanager
-def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let system errors, while a file is written, name the rule, the place and a remedy."""
-    try:
-        yield
-    except OutputError:
-        raise  # of a second file that was written inside this one: it names the right place
-    except OSError as error:
-        raise OutputError(
-            f"a result must be written to {os.fspath(path)!r}, got an error ({error.strerror}). "
-            "Free some space or choose another folder, and run again."
-        ) from error
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
@@ -146,12 +124,10 @@ def load_arrays(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
         raise
     except Exception as error:  # NumPy, zipfile and zlib raise a dozen kinds
         raise ValueError(
-            f"{os.fspath(path)!r} is damaged, or no file of sums. Delete it, or name another file."
+            f"{os.fspath(path)!r} is damaged, or no file of arrays. Delete it, or name another file."
         ) from error
     if found not in kinds:
-        raise ValueError(
-            f"{os.fspath(path)!r} is a file of the kind {found!r}, not {kinds[0]!r}. Name another file."
-        )
+        raise ValueError(f"{os.fspath(path)!r} is a file of {found!r}, not of {kinds[0]!r}. Name another.")
     return arrays
 
 

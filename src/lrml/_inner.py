@@ -1,9 +1,9 @@
-"""The fitted model inside a tagger, a pipeline or a search, with the names of its features."""
+"""The fitted model inside a tagger, a pipeline or a search, what stands before it, and what it predicts."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,35 @@ from sklearn.pipeline import Pipeline
 
 from lrml._shown import shown
 from lrml.core.arrays import at_home
-from lrml.core.losses import LOSSES
+from lrml.core.losses import LOSSES, LogisticLoss
+from lrml.estimators import predict_top_k
 
 
 class Inner(NamedTuple):
-    """A member of the family, and what its features are called; None if nobody knows."""
+    """A member of the family, and the fitted transformers before it, in their order."""
 
     model: Any
-    feature_names: npt.NDArray[Any] | None
+    steps: tuple[Any, ...]
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether rows are texts: vectorizers are the transformers that count no columns."""
+        return bool(self.steps) and not hasattr(self.steps[0], "n_features_in_")
+
+    @property
+    def feature_names(self) -> npt.NDArray[Any] | None:
+        """What the features of the model are called; None if nobody knows."""
+        names = getattr(self.model, "feature_names_in_", None)
+        if self.steps:
+            with suppress(AttributeError, ValueError, NotFittedError):  # a step that does not know its names
+                names = self.steps[-1].get_feature_names_out()
+        return None if names is None else np.asarray(names)
+
+    def features(self, rows: Any) -> Any:
+        """Return what the model sees of some rows."""
+        for step in self.steps:
+            rows = step.transform(rows)
+        return rows
 
 
 def inner_model(estimator: Any, caller: str) -> Inner:
@@ -27,13 +48,14 @@ def inner_model(estimator: Any, caller: str) -> Inner:
 
     The model is a copy in NumPy arrays if it lives on a device.
     """
-    inner, front = estimator, None
+    inner, steps = estimator, list[Any]()
     while "fitted_" not in vars(inner):
         if isinstance(inner, Pipeline) and len(inner):
-            front = inner[:-1] if len(inner) > 1 else front
+            steps += [inner[:-1]] if len(inner) > 1 else []
             inner = inner[-1]
         elif "model_" in vars(inner):
-            front, inner = inner.vectorizer_, inner.model_
+            steps.append(inner.vectorizer_)
+            inner = inner.model_
         elif "best_estimator_" in vars(inner):
             inner = inner.best_estimator_
         elif type(inner).__module__.startswith("lrml."):
@@ -43,18 +65,41 @@ def inner_model(estimator: Any, caller: str) -> Inner:
                 f"{caller} needs an estimator of lrml, or a pipeline or search that ends in one, got "
                 f"{shown(estimator)}. Pass LRML(), for example, after fit."
             )
-    names = getattr(inner, "feature_names_in_", None)
-    if front is not None:
-        with suppress(AttributeError, ValueError, NotFittedError):  # a step that does not know its names
-            names = front.get_feature_names_out()
-    return Inner(at_home(inner), None if names is None else np.asarray(names))
+    return Inner(at_home(inner), tuple(steps))
 
 
 def threshold_of(model: Any) -> Any:
     """Return the score from which on a model or tagger assigns a label; one number, or one per label."""
-    inner = getattr(model, "model_", model)
+    inner = inner_model(model, "threshold_of").model
     cut = inner._decision_threshold
     return LOSSES[inner.loss_].threshold if cut is None else cut
+
+
+class Prediction(NamedTuple):
+    """The best labels of every row, best first, in arrays of shape (n, k)."""
+
+    tags: npt.NDArray[Any]
+    scores: npt.NDArray[Any]
+    probabilities: npt.NDArray[Any] | None
+    """With the logistic loss."""
+    assigned: npt.NDArray[np.bool_]
+    """Whether the score reaches the threshold: of all labels, those that ``predict`` gives."""
+
+    @classmethod
+    def of(cls, estimator: Any, rows: Any, k: int | None = None, threshold: Any = None) -> Self:
+        """Predict the k best labels by a model, a tagger, or a pipeline or search that ends in one.
+
+        ``threshold``, a number or one for each label, takes the place of the model's own.
+        """
+        tags, scores = top = predict_top_k(estimator, rows, k)
+        model = inner_model(estimator, "Prediction").model
+        cut = np.asarray(threshold_of(model) if threshold is None else threshold)
+        if cut.ndim:
+            names = range(len(cut)) if top.classes is None else top.classes
+            cuts = dict(zip(names, cut.tolist(), strict=True))
+            cut = np.vectorize(cuts.__getitem__, otypes=[float])(tags)
+        probabilities = LogisticLoss().probability(scores) if model.loss_ == "logistic" else None
+        return cls(tags, scores, probabilities, scores >= cut)
 
 
 def label_vectors(model: Any) -> npt.NDArray[np.float64]:

@@ -102,7 +102,8 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
     """
     for name, value in (("n_labels", n_labels), ("n_features", n_features)):
         check_integer(name, value)
-    fitted, feature_names = inner_model(model, "describe_model")
+    inner = inner_model(model, "describe_model")
+    fitted, feature_names = inner.model, inner.feature_names
     vectors = label_vectors(fitted)
     norms = np.linalg.norm(vectors, axis=1)
     directions = np.divide(vectors, norms[:, None], out=np.zeros_like(vectors), where=norms[:, None] > 0)

@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_read(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rubbish").write_bytes(b"\0\1\2")  # read first, it would be the error
     assert main([*arguments, "/proc/out.csv"]) == 2
-    assert "must be written to '/proc/out.csv'" in capsys.readouterr().err
+    assert "'/proc/out.csv' cannot be written" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["rubbish"]
 
 

@@ -221,7 +221,7 @@ def test_a_place_that_is_none_for_a_checkpoint(data, tmp_path):
         refused(lambda place=place: LRML(2).fit_blocks([data], checkpoint=place), "path of a file")
     with pytest.raises(IsADirectoryError, match="folder"):
         LRML(2).fit_blocks([data], checkpoint=tmp_path)
-    with pytest.raises(OSError, match=r"must be written to .*nowhere.*choose another folder"):
+    with pytest.raises(OSError, match="nowhere"):
         LRML(2).fit_blocks([data], checkpoint=tmp_path / "nowhere" / "sums.npz")
     (tmp_path / "text").write_text("no archive")
     with pytest.raises(ValueError, match="text") as error:
