@@ -103,7 +103,7 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     model = at_home(model)
     if top_k is not None:
         top_k = check_integer("top_k", top_k, 1, len(model.intercept_))
-    front = _TextFront.of(tagger.vectorizer_) if tagger is not None and text else None
+    front = _TextFront(tagger.vectorizer_) if tagger is not None and text else None
     weights = _weights(model)
     graph = _Graph(_numbers_of(model.intercept_.dtype))
     features = graph.input_features(len(model.factors_.U)) if front is None else front.add_to(graph)
@@ -259,14 +259,10 @@ def _add_top(graph: _Graph, k: int, unseen: Any, classes: Any) -> None:
     graph.output("top_labels", graph.types.STRING if named else graph.types.INT64, k)
 
 
-@dataclass(frozen=True)
 class _TextFront:
     """scikit-learn's bag of words, as far as ONNX operators repeat it."""
 
-    vectorizer: Any
-
-    @classmethod
-    def of(cls, vectorizer: Any) -> _TextFront:
+    def __init__(self, vectorizer: Any) -> None:
         """Check a fitted vectorizer, and say what stands in the way."""
 
         def refuse(rule: str, got: str) -> ValueError:
@@ -284,7 +280,7 @@ class _TextFront:
         if vectorizer.token_pattern not in _LEAST_LETTERS:
             known = " or ".join(repr(pattern) for pattern in list(_LEAST_LETTERS)[::2])
             raise refuse(f"token_pattern {known}", shown(vectorizer.token_pattern))
-        return cls(vectorizer)
+        self.vectorizer = vectorizer
 
     def _gap(self) -> str:
         """Return what stands between words, for RE2: no letters, and stop words among them."""
