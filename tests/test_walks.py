@@ -29,9 +29,9 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 19, 163),
-        (fitting("LRML", loss="logistic"), 23, 232),
-        (fitting("LRMLCV"), 33, 333),
+        (fitting("LRML", theta=3, alpha=20.0), 18, 159),
+        (fitting("LRML", loss="logistic"), 21, 226),
+        (fitting("LRMLCV"), 32, 328),
         (ranking, 7, 38),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],

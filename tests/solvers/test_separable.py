@@ -94,7 +94,7 @@ def test_objective_is_that_of_scipy(
             patch.setattr(module, "_SCORES_IN_WORK", 2 * n)
         sides = {"fit_intercept": fit_intercept, "dual": X.shape[1] > n}
         problem = SeparableProblem(rows, LOSSES[loss], **sides).with_ridge(ridge)
-        result, intercept = solve_separable(problem, tol=1e-12)
+        result = solve_separable(problem, tol=1e-12)
     f = known * (np.ones((n, 1)) if weights is None else weights[:, None])
     optimum = sum(best(loss, X, Y[:, label], ridge, f[:, label], fit_intercept) for label in range(3))
     assert result.status is Status.CONVERGED
@@ -102,9 +102,9 @@ def test_objective_is_that_of_scipy(
     assert result.objective <= optimum * (1 + 1e-6) + 1e-9
     U, s, V = result.factors
     np.testing.assert_allclose((U * s) @ V.T, result.solution, atol=1e-10)
-    assert intercept.any() == fit_intercept
+    assert result.intercept.any() == fit_intercept
     # At the optimum the slopes are dual vectors: W = −Xᵀ slopes / (2 ridge).
-    slopes = slopes_at(rows, LOSSES[loss], result.solution, intercept)
+    slopes = slopes_at(rows, LOSSES[loss], result.solution, result.intercept)
     np.testing.assert_allclose(-X.T @ slopes / (2 * ridge), result.solution, atol=2e-3 * s.max(initial=1.0))
 
 

@@ -231,10 +231,14 @@ class Coordinates:
         """
         return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
 
-    def kernel_gap(self, ridge: float, objective: float) -> float | None:
+    def model(self, found: Factors) -> tuple[Factors, Array]:
+        """Return factors and intercepts of a model, given the factors of its coefficients in the basis."""
+        factors = self.lift.factors(found)
+        return factors, self.intercept(factors.U, factors.V * factors.s)
+
+    def kernel_gap(self, ridge: float, objective: float) -> float:
         """Bound what directions that were left out of a kernel matrix cost, over the objective."""
-        if not isinstance(self.lift, KernelLift):
-            return None
+        assert isinstance(self.lift, KernelLift)
         return self.lift.left_out.rise(ridge, objective) / objective if objective > 0 else 0.0
 
     # Subspaces
@@ -277,9 +281,7 @@ class Coordinates:
         return self._span.gap_of_slopes(_weighing(slopes, weights), *solution)
 
     def without_subspace(self) -> Coordinates:
-        """Return coordinates that still map solutions back: a wide model needs the memory of the others."""
-        if self.subspace is None:
-            return self
+        """Return coordinates that still map solutions back."""
         return replace(self, problem=replace(self.problem, features=np.zeros((0, 0))), subspace=None)
 
 

@@ -50,6 +50,8 @@ _LEAST_ROWS = 32  # enough for products with a block to be worth a BLAS call
 _DENSE_FROM = 0.1
 _DENSE_BYTES = 1 << 28
 _ROUNDING = 1e-13
+# Single-precision scores give the objective to 2e-7, which suffices for gaps down to this.
+_SINGLE_PRECISION_FROM = 1e-5
 # Numbers of labels that are made dense at a time where unknown ones are filled in.
 _FILLED = 1 << 22
 # Up to so many multiplications in the sums, a second BLAS thread saves an estimated tenth of a fit at most.
@@ -374,6 +376,23 @@ class Rows:
     def _suits_blas(self) -> bool:
         """Whether X is sparse, but dense enough for products with dense copies of its blocks to be faster."""
         return is_sparse(self.X) and self.X.nnz > _DENSE_FROM * math.prod(self.X.shape)
+
+    def precision_for(self, tol: float) -> type[np.floating[Any]]:
+        """Return the type of scores: single, if the tolerance allows it, and the features.
+
+        Scores of features that are not centred are differences of large numbers. If features differ much in
+        scale, rounding errors would swamp the smaller ones. Squares must not overflow, whatever the weights.
+        """
+        if tol < _SINGLE_PRECISION_FROM:
+            return np.float64
+        low, high = self.ranges
+        xp = namespace(low)
+        size, spread, varies = xp.maximum(xp.abs(low), xp.abs(high)), high - low, low != high
+        alike = xp.max(spread) <= 1e3 * xp.min(xp.where(varies, spread, xp.inf))
+        weight = self.total_weight / self.shape[0]
+        largest = 1e15 * min(weight, 1.0 / weight)
+        moderate = (size <= 100 * spread) & (size < largest) & (size * largest > 1.0)
+        return np.float32 if bool(alike & xp.all(moderate | ~varies)) else np.float64
 
     def with_precision(self, dtype: type[np.floating[Any]]) -> Self:
         """Return the same rows for many passes, with features and scores in the given precision.

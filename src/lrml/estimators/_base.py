@@ -1,8 +1,9 @@
-"""What all models share: the public attributes of a fit, scores, predictions, top-k, score."""
+"""What all models share, the attributes of a fit, scores, predictions; and members of the family."""
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
@@ -25,11 +26,15 @@ from lrml._door import (
     moved,
     warn_of_ranges,
 )
-from lrml.core.arrays import Array, Place, at_home, dtype_name, is_sparse, to_host, to_numpy
-from lrml.core.coordinates import coordinates_of
-from lrml.core.moments import extremes, without_weightless
+from lrml.core.arrays import HOST, Array, Place, at_home, dtype_name, is_sparse, to_host, to_numpy
+from lrml.core.coordinates import RidgeRegressions, coordinates_of
+from lrml.core.moments import Statistics, extremes, without_weightless
 from lrml.core.rows import Rows
-from lrml.estimators._fitted import Fitted, in_order
+from lrml.estimators._block_fits import MOST_KEPT, BlockFits
+from lrml.estimators._cuts import automatic_cut
+from lrml.estimators._defaults import Spec
+from lrml.estimators._fit import fit, regressions
+from lrml.estimators._fitted import Fitted, Sums, in_order
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters, check_together
@@ -129,13 +134,10 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
         tags.array_api_support = True
         return tags
 
-    def _own_params(self) -> Parameters:
-        kind: Any = type(self)
-        return check_parameters(self.get_params(deep=False), self._checks, _defaults(kind))
-
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as possible without the data."""
-        params = self._own_params()
+        kind: Any = type(self)
+        params = check_parameters(self.get_params(deep=False), self._checks, _defaults(kind))
         params.targets = self._targets
         check_together(params)
         return params
@@ -338,3 +340,49 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
         if sample_weight is not None:
             sample_weight = to_host(check_sample_weight(sample_weight, scores.shape[0], place))
         return Y, scores, known, sample_weight
+
+
+class Member(BlockFits, LowRankModel):
+    """A model that is defined by what it minimises, ``_spec``; the rest is the same for all."""
+
+    def _spec(self, params: Parameters, rows: Rows) -> Spec:
+        """Return what is minimised over some rows; refuse counts beyond their features and labels."""
+        raise NotImplementedError
+
+    def _solved(self, rows: Rows, params: Parameters) -> Fitted:
+        """Return the record of a fit, without a threshold of its own."""
+        return fit(rows, self._spec(params, rows), self._last(rows) if params.warm_start else None)
+
+    def _last(self, rows: Rows) -> Fitted | None:
+        """Return the last fit if the next one is to start there; refuse if that had other columns."""
+        last: Fitted | None = vars(self).get("fitted_")
+        if last is None or last.kernel != rows.kernel:
+            return None
+        (d, n_labels), now = (last.schema.n_features, last.n_labels), rows.shape[1:]
+        if (d, n_labels) != now:
+            raise ValueError(
+                f"warm_start needs the columns of the last fit, {d} features and {n_labels} labels, not "
+                f"{now[0]} and {now[1]}."
+            )
+        return last
+
+    def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
+        """Return the record of the fit, with its threshold, and small sums for ``partial_fit``."""
+        fitted = self._solved(rows, params)
+        if isinstance(params.threshold, Cut):
+            twin = copy(self)
+            twin.fitted_ = fitted
+            fitted = replace(fitted, cut=automatic_cut(twin, rows, params))
+        sums: Statistics | None = vars(rows).get("statistics")
+        squared = params.loss.name == "squared" and rows.all_known and rows.home.is_host
+        if sums is not None and squared and math.prod(sums.xx.shape) + math.prod(sums.xy.shape) <= MOST_KEPT:
+            fitted = replace(fitted, sums=Sums(sums.at(HOST), 1, lasting=False))
+        return {"fitted_": fitted}
+
+    def _fit_to(self, rows: Rows, params: Parameters) -> Self:
+        """Fit to checked rows, without a threshold of its own."""
+        return self._keep(fitted_=self._solved(rows, params))
+
+    def _regressions(self, rows: Rows, params: Parameters, *, warm: bool = False) -> RidgeRegressions:
+        """Solve once more, from the fitted model if ``warm``, and read the solution as regressions."""
+        return regressions(rows, self._spec(params, rows), self.fitted_ if warm else None)

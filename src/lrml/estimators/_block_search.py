@@ -11,8 +11,8 @@ from lrml._shown import shown
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
 from lrml.core.rows import Rows, Schema
+from lrml.estimators._block_fits import opened
 from lrml.estimators._fold_sums import Folds, FoldSums, SampledRows, fold_sums
-from lrml.estimators._member import opened
 from lrml.estimators._parameters import Parameters
 from lrml.estimators._search import N_FOLDS, SearchModel
 from lrml.thresholds import Cut

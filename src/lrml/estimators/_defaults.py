@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from lrml.core.arrays import HOST, Array, namespace, to_numpy
-from lrml.core.coordinates import coordinates_of, spectrum_of
+from lrml.core.coordinates import ROADS, coordinates_of, spectrum_of
 from lrml.core.losses import Loss
 from lrml.core.penalties import Penalty, TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
@@ -81,6 +81,15 @@ class Spec:
     encodes: bool = False  # whether the directions of label space that the limit of the rank leaves are kept
     callback: Callback | None = None
     verbose: int = 0
+
+    @classmethod
+    def of(cls, estimator: Any, params: Any, **what: Any) -> Self:
+        """Return what an estimator minimises, ``what``, with all else that its checked parameters say."""
+        for name in ("loss", "fit_intercept", "solver", "max_iter", "tol", "callback", "verbose"):
+            what[name] = getattr(params, name)
+        if params.solver in ROADS:
+            what |= {"solver": "auto", "road": params.solver}
+        return cls(type(estimator).__name__, **what)
 
     @property
     def tail(self) -> TailSum:

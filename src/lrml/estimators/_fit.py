@@ -1,8 +1,9 @@
 """The driver of every fit: rows and what is minimised over them go in, one immutable record comes out.
 
-Least squares with all labels known needs sums only, and is solved in spectral coordinates (`Squares`).
-Everything else reads the rows at every step (`lrml.estimators._loss_fit`). Both are *settings*: a problem in
-coordinates. One in a subspace tells what that costs, and gives a larger one if it is too much.
+A fit is solved in a *setting*. Least squares with all labels known needs sums only, and is solved in spectral
+coordinates (`Squares`). Everything else reads the rows at every step: in coordinates (`Losses`), or label by
+label where no penalty joins them (`Separate`). A setting in a subspace tells what that costs, and gives a
+larger one if it is too much.
 """
 
 from __future__ import annotations
@@ -10,48 +11,67 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeAlias
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml._progress import progress, tell
 from lrml._shown import level_of_user, shown
-from lrml.core.arrays import Array, Place, take
+from lrml.core.arrays import Array, Place, is_sparse, namespace, take
 from lrml.core.coordinates import (
     Coordinates,
     RidgeRegressions,
     check_room,
     coordinates_of,
+    road_of,
+    spanned_by_slopes,
     spectrum_of,
     with_unseen,
 )
 from lrml.core.linalg import Factors
+from lrml.core.loss_problem import Axes, RowProblem
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
+from lrml.core.subspace import check_unit
 from lrml.estimators._defaults import Spec, filled, loss_scale, sort_labels, sums_suffice
-from lrml.estimators._fitted import Fitted, Solution, Start
-from lrml.estimators._loss_fit import LOOSE_SHARE, Losses, enough, is_separable, separable
+from lrml.estimators._fitted import Fitted, Start
 from lrml.estimators._parameters import check_row_solver
 from lrml.solvers import (
     SUCCESSES,
     Callback,
-    History,
     IterationInfo,
     Point,
+    SeparableProblem,
     SolverResult,
     Status,
+    at_once,
     duality_gap,
     regressions_of,
     row_duality_gap,
+    slopes_at,
     solve,
+    solve_rows,
+    solve_separable,
 )
 
-# What a subspace may cost with the squared loss, over the objective; and how often it is extended for that.
-_MOST_COMPRESSED, _MOST_EXTENSIONS = 5e-4, 4
+# What a subspace may cost, over the objective: with the squared loss; with others, or so many times ``tol``.
+_MOST_COMPRESSED, _MOST_MISSED, _MISSED_PER_TOL = 5e-4, 1e-3, 5.0
+_MOST_EXTENSIONS = 4
+# With a small ridge the bound of a loss is too large, mostly by up to so many times. So what the last
+# extension has gained counts, times a factor for all further ones, but never less than the bound over this.
+_LOOSENESS, _TO_COME = 10.0, 2.0
+# The ridges whose solutions span a subspace: the least one in units of the mean eigenvalue, and their ratio.
+_LEAST_SHIFT, _RATIO, _SPAN_TOL = 0.03, 10.0, 1e-2
+# A ridge that leaves more than this share of the effective directions limits nothing.
+_LOOSE_SHARE = 0.998
+
+Model: TypeAlias = tuple[Factors, Array]
+"""Factors and intercepts, before they are stored."""
 
 
 def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
@@ -65,37 +85,30 @@ def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
         check_room(rows, spec.road)
     start = None if last is None else Start.of(last, rows)
     spec = filled(rows, spec)
-    with _reported(spec) as callback:
-        minimise = _fit_sums if sums_only else _fit_rows
-        solution = minimise(rows, replace(spec, callback=callback), start)
-    if spec.verbose and not solution.outcome.n_iter:
-        tell(spec.name, f"{solution.outcome.status.value} Objective {solution.outcome.objective:.6g}")
-    fitted, outcome, missed = record(rows, spec, solution), solution.outcome, solution.compression_gap
-    if missed is not None and missed > 2.0 * (_MOST_COMPRESSED if sums_only else enough(spec)):
+    with _reported(spec) if spec.verbose else nullcontext(spec.callback) as callback:
+        fitted = (_fit_sums if sums_only else _fit_rows)(rows, replace(spec, callback=callback), start)
+    if spec.verbose and not fitted.n_iter:
+        tell(spec.name, f"{fitted.status} Objective {fitted.objective:.6g}")
+    missed, history, complaints = fitted.compression_gap, fitted.history, []
+    if fitted.status in (Status.MAX_ITER.value, Status.GAP_OPEN.value):
+        gap = float(history["gap"][-1])
+        reached = f"estimated gap {gap:.1e}" if math.isfinite(gap) else f"residual {fitted.residual:.1e}"
+        complaints.append(f"{fitted.status} ({reached} after {len(history['gap']) - 1} iterations)")
+    if missed is not None and missed > 2.0 * (_MOST_COMPRESSED if sums_only else _enough(spec)):
         fitted = replace(fitted, converged=False, status=Status.SUBSPACE_POOR.value)
-        _warn(
+        complaints.append(
             f"the fit in a subspace is an estimated {missed:.1%} above the exact objective. Raise the ridge "
             f"(now {spec.ridge:g}; searches such as LRMLCV find one), scale X, or use a model with "
             "solver='primal' or 'dual', which take more memory."
         )
-    if outcome.status in (Status.MAX_ITER, Status.GAP_OPEN):
-        gap = outcome.history[-1].gap
-        reached = f"estimated gap {gap:.1e}" if math.isfinite(gap) else f"residual {outcome.residual:.1e}"
-        _warn(f"{outcome.status.value} ({reached} after {len(outcome.history) - 1} iterations)")
+    for complaint in complaints:
+        warnings.warn(complaint, ConvergenceWarning, stacklevel=level_of_user())
     return fitted
-
-
-def _warn(message: str) -> None:
-    """Warn at the line of the user's own code that called the fit."""
-    warnings.warn(message, ConvergenceWarning, stacklevel=level_of_user())
 
 
 @contextmanager
 def _reported(spec: Spec) -> Iterator[Callback | None]:
-    """Yield a callback that shows progress (``verbose`` > 0) and then calls that of the user."""
-    if not spec.verbose:
-        yield spec.callback
-        return
+    """Yield a callback that shows progress and then calls that of the user."""
     with progress(spec.name, "iterations", at_most=True) as shown:
 
         def report(info: IterationInfo) -> bool | None:
@@ -108,18 +121,15 @@ def _reported(spec: Spec) -> Iterator[Callback | None]:
         yield report
 
 
-def record(rows: Rows, spec: Spec, solution: Solution) -> Fitted:
+def record(rows: Rows, spec: Spec, outcome: SolverResult, model: Model, unseen: Array, **more: Any) -> Fitted:
     """Return the record of a fit, in the type of X and where X came from."""
-    home, dtype, kernel = rows.home, rows.model_dtype, rows.kernel
-    outcome, gap, components = solution.outcome, solution.gap, solution.components
-    if gap is not None and solution.compression_gap is not None:
-        gap += solution.compression_gap  # what is proven inside a subspace is not all
+    home, dtype, kernel, ((U, s, V), intercept) = rows.home, rows.model_dtype, rows.kernel, model
     return Fitted(
         schema=rows.schema,
         loss_name=spec.loss.name,
-        factors=Factors(*(home.asarray(factor, dtype) for factor in solution.factors)),
-        intercept=home.asarray(solution.intercept, dtype),
-        unseen=home.asarray(solution.unseen),
+        factors=Factors(home.asarray(U, dtype), home.asarray(s, dtype), home.asarray(V, dtype)),
+        intercept=home.asarray(intercept, dtype),
+        unseen=home.asarray(unseen),
         status=outcome.status.value,
         converged=outcome.status in SUCCESSES,
         objective=outcome.objective,
@@ -132,21 +142,15 @@ def record(rows: Rows, spec: Spec, solution: Solution) -> Fitted:
         alpha=None if spec.encodes or spec.given else spec.alpha,
         space=None if spec.is_bare else spec.space,
         ridge=spec.ridge,
-        gap=gap,
-        compression_gap=solution.compression_gap,
-        kernel_gap=solution.kernel_gap,
         n_passes=rows.n_passes,
-        components=None if components is None else home.asarray(components, rows.schema.dtype),
+        **more,
     )
 
 
-_Setting = TypeVar("_Setting", "Squares", Losses)
-
-
-def _minimise(setting: _Setting, start: Any) -> tuple[_Setting, SolverResult, float | None]:
+def _minimise(setting: Any, start: Any) -> tuple[Any, SolverResult, float | None]:
     """Solve, and extend a subspace until it costs little; also return what it costs, over the objective."""
     outcome, gained = setting.solve(start), math.inf
-    if setting.coordinates.subspace is None:
+    if setting.coordinates is None or setting.coordinates.subspace is None:
         return setting, outcome, None
     n_iter = outcome.n_iter
     for extension in range(1 + _MOST_EXTENSIONS):
@@ -206,31 +210,33 @@ class Squares:
         return regressions_of(self.problem, self.spec.penalty, outcome.solution, space)
 
 
-def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Solution:
+def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
     setting, outcome, missed = _solved(rows, spec, start)
-    problem, gap, components = setting.problem, None, None
+    coordinates, problem, more = setting.coordinates, setting.problem, dict[str, Any](compression_gap=missed)
+    if rows.kernel is not None:
+        more["kernel_gap"] = coordinates.kernel_gap(problem.ridge, outcome.objective)
     if spec.certified:
         gap = 0.0
         if outcome.status is not Status.EXACT:  # which of two bounds is smaller depends on the scale of X
             point = Point(outcome.solution, outcome.factors.s, outcome.objective)
             gap = min(outcome.gap, duality_gap(problem, spec.tail, point))
+        more["gap"] = gap + (missed or 0.0)  # what is proven inside a subspace is not all
     if spec.encodes:
         right = problem.penalised_predictions(TailSum(0, 0.0, max_rank=spec.max_rank)).right
         components = (right if problem.labels is None else problem.labels @ right).T
-    kernel_gap = setting.coordinates.kernel_gap(problem.ridge, outcome.objective)
-    coordinates = setting.coordinates.without_subspace()
+        more["components"] = rows.home.asarray(components, rows.schema.dtype)
+    if missed is not None:  # a wide model needs the memory of the subspace
+        coordinates = coordinates.without_subspace()
     del setting, problem
-    factors = coordinates.lift.factors(outcome.factors)
-    intercept = coordinates.intercept(factors.U, factors.V * factors.s)
-    return Solution(factors, intercept, coordinates.unseen, outcome, gap, missed, kernel_gap, components)
+    return record(rows, spec, outcome, coordinates.model(outcome.factors), coordinates.unseen, **more)
 
 
 def _solved(rows: Rows, spec: Spec, start: Start | None) -> tuple[Squares, SolverResult, float | None]:
-    asked = {"bare": spec.is_bare, "directions": spec.expected_rank(rows.model_shape[1])}
-    sides: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "road": spec.road, **asked}
-    setting = Squares(coordinates_of(rows, ridge=spec.ridge or 0.0, extensible=True, **sides), spec)
-    first = None if start is None else setting.coordinates.compress(start.left, 1.0, start.right)
-    return _minimise(setting, first)
+    asked: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "road": spec.road, "bare": spec.is_bare}
+    width, ridge = spec.expected_rank(rows.model_shape[1]), spec.ridge or 0.0
+    space = coordinates_of(rows, ridge=ridge, extensible=True, directions=width, **asked)
+    first = None if start is None else space.compress(start.left, 1.0, start.right)
+    return _minimise(Squares(space, spec), first)
 
 
 def regressions(rows: Rows, spec: Spec, last: Fitted | None = None) -> RidgeRegressions:
@@ -243,17 +249,7 @@ def regressions(rows: Rows, spec: Spec, last: Fitted | None = None) -> RidgeRegr
 # Other losses, and unknown labels
 
 
-class _Found(NamedTuple):
-    """A solution in the space of the model, for the labels in use."""
-
-    factors: Factors
-    intercept: Array
-    outcome: SolverResult
-    missed: float | None = None
-    setting: Losses | None = None  # None if labels were solved one by one
-
-
-def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Solution:
+def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
     """Fit the labels that need coefficients."""
     place, (_, d, n_labels) = rows.place, rows.shape
     xp = place.xp
@@ -262,41 +258,242 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Solution:
     unseen, used, constants = sort_labels(rows, spec.loss, fit_intercept=spec.fit_intercept)
     if not bool(xp.any(used)):
         factors = Factors(place.zeros((d, 0)), place.zeros(0), place.zeros((n_labels, 0)))
-        history = History([IterationInfo(0, "closed form", 0.0, 0.0, 0, 0.0, 0.0)])
-        outcome = SolverResult(place.zeros((0, n_labels)), factors, Status.EXACT, 0, 0.0, 0.0, 0.0, history)
-        intercept = with_unseen(constants, unseen, spec.loss)
-        return Solution(factors, intercept, unseen, outcome, 0.0 if spec.certified else None)
-    if start is not None:
-        places = xp.nonzero(used)[0]
-        start = Start(start.left, take(start.right, places), take(start.intercept, places))
-    found, gap = _found(rows, used, spec, start), None
-    if spec.certified and spec.space == "coefficients" and found.setting is not None:
-        gap = row_duality_gap(found.setting.problem, spec.tail.alpha, found.outcome.solution)
-    order = xp.where(used, xp.cumulative_sum(xp.astype(used, xp.int64)) - 1, 0)
-    V = xp.where(used[:, None], xp.take(found.factors.V, order, axis=0), 0.0)
-    intercept = xp.where(used, xp.take(found.intercept, order), constants)
-    factors, intercept = found.factors._replace(V=V), with_unseen(intercept, unseen, spec.loss)
-    return Solution(factors, intercept, unseen, found.outcome, gap, found.missed)
+        outcome, intercept = at_once(place.zeros((0, n_labels)), factors, 0.0), constants
+        more: dict[str, Any] = {"gap": 0.0 if spec.certified else None}
+    else:
+        if start is not None:
+            places = xp.nonzero(used)[0]
+            start = Start(start.left, take(start.right, places), take(start.intercept, places))
+        setting, outcome, missed = _solved_rows(rows, used, spec, start)
+        (U, s, V), intercept = setting.model(outcome)
+        more = {"compression_gap": missed}
+        if spec.certified and spec.space == "coefficients":
+            gap = row_duality_gap(setting.problem, spec.tail.alpha, outcome.solution)
+            more["gap"] = gap + (missed or 0.0)
+        order = xp.where(used, xp.cumulative_sum(xp.astype(used, xp.int64)) - 1, 0)
+        factors = Factors(U, s, xp.where(used[:, None], xp.take(V, order, axis=0), 0.0))
+        intercept = xp.where(used, xp.take(intercept, order), constants)
+    intercept = with_unseen(intercept, unseen, spec.loss)
+    return record(rows, spec, outcome, (factors, intercept), unseen, **more)
 
 
-def _found(rows: Rows, used: Array, spec: Spec, start: Start | None) -> _Found:
+def _solved_rows(
+    rows: Rows, used: Array, spec: Spec, start: Start | None
+) -> tuple[Any, SolverResult, float | None]:
     """Minimise.
 
     Where hardly anything limits the free singular values, a fit can end near a saddle point and not show it.
     Then it is compared with one that starts from the solution without the penalty.
     """
-    if is_separable(rows, spec):
-        return _Found(*separable(rows, used, spec, start))
-    losses = Losses.of(rows, used, spec, start)
-    setting, outcome, missed = _minimise(losses, losses.inside(start))
-    found = _Found(*setting.model(outcome), outcome, missed, setting)
-    if start is not None or not setting.is_loose(outcome):
+    # A penalty grows and is concave in each value, so it is 0 for all if it is 0 for some that are positive.
+    alone = spec.solver == "auto" and spec.penalty.value(np.ones(min(rows.shape[1:]))) == 0
+    alone = alone and rows.n_passes is None and rows.place.is_host and not spec.certified
+    first = (Separate if alone else Losses).of(rows, used, spec, start)
+    found = _minimise(first, first.inside(start))
+    setting, outcome, _ = found
+    if start is not None or alone or not setting.is_loose(outcome):
         return found
     scale = loss_scale(rows, spec.loss, fit_intercept=spec.fit_intercept)
-    ridge = scale * spectrum_of(rows, fit_intercept=spec.fit_intercept).ridge_leaving(LOOSE_SHARE)
+    ridge = scale * spectrum_of(rows, fit_intercept=spec.fit_intercept).ridge_leaving(_LOOSE_SHARE)
     without: dict[str, Any] = {"alpha": 0.0, "theta": 0, "max_rank": None, "certified": False}
     bare = replace(spec, **without, ridge=ridge, solver="auto", callback=None)
-    (U, s, V), intercept, *_ = _found(rows, used, bare, None)
-    rival = _found(rows, used, spec, Start(U * s, V, intercept))
-    better = rival.outcome.objective < (1.0 - (spec.tol or 0.0)) * outcome.objective
-    return rival if better else found
+    unpenalised, end, _ = _solved_rows(rows, used, bare, None)
+    (U, s, V), intercept = unpenalised.model(end)
+    rival = _solved_rows(rows, used, spec, Start(U * s, V, intercept))
+    return rival if rival[1].objective < (1.0 - (spec.tol or 0.0)) * outcome.objective else found
+
+
+@dataclass(frozen=True, eq=False)
+class Separate:
+    """A loss over rows in memory, for the labels in use, each of which is solved on its own."""
+
+    problem: SeparableProblem
+    spec: Spec
+    coordinates: None = None
+
+    @classmethod
+    def of(cls, rows: Rows, used: Array, spec: Spec, start: Start | None) -> Self:
+        """Return the problem, which is made once for all fits that may follow."""
+        dtype, dual = rows.precision_for(spec.tol or 0.0), rows.shape[1] > rows.shape[0] and start is None
+
+        def make() -> SeparableProblem:
+            labelled = replace(rows.select_labels(used), dtype=dtype)
+            return SeparableProblem(labelled, spec.loss, fit_intercept=spec.fit_intercept, dual=dual)
+
+        key = (spec.loss.name, dtype, spec.fit_intercept, dual)
+        return cls(rows.kept("separable", key, make).with_ridge(float(spec.ridge or 0.0)), spec)
+
+    def inside(self, start: Start | None) -> Any:
+        """Return a start in the space of the model as the solver takes it."""
+        return None if start is None else (start.left @ start.right.T, start.intercept)
+
+    def solve(self, start: Any) -> SolverResult:
+        """Solve label by label."""
+        return solve_separable(self.problem, start=start, **self.spec.limits)
+
+    def model(self, outcome: SolverResult) -> Model:
+        """Return factors and intercepts of a solution."""
+        return outcome.factors, outcome.intercept
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """A loss over rows in spectral coordinates, for the labels in use.
+
+    On the way through XᵀX the rows stay as they are; else they are replaced by their coordinates, which are
+    few, centred and uncorrelated.
+    """
+
+    rows: Rows
+    used: Array
+    spec: Spec
+    road: str
+    coordinates: Coordinates
+    shared: RowProblem  # on the coefficients for any ridge
+    first: Start | None  # a point to begin with, in the space of the model
+
+    @classmethod
+    def of(cls, rows: Rows, used: Array, spec: Spec, start: Start | None) -> Self:
+        """Choose the coordinates; make them, and the problem in them, once for all fits that may follow."""
+        road, dtype = road_of(rows, spec.road), rows.precision_for(spec.tol or 0.0)
+        if road == "compressed" and spec.space == "predictions":
+            raise ValueError(
+                "in a subspace, space='predictions' needs the squared loss with all labels known. Use "
+                "space='coefficients', or solver='primal' or 'dual'."
+            )
+
+        def make() -> tuple[Coordinates, RowProblem, Start | None]:
+            if road == "compressed":
+                space, first = _first_space(rows, used, spec, start)
+            else:
+                space, first = coordinates_of(rows, fit_intercept=spec.fit_intercept, road=road), None
+            return space, _problem(rows, used, spec, space, road, dtype), first
+
+        key = (spec.loss.name, spec.fit_intercept, road, dtype)
+        parts = rows.kept("losses", key, make) if spec.space == "coefficients" else make()
+        return cls(rows, used, spec, road, *parts)
+
+    def solve(self, start: Start | None) -> SolverResult:
+        """Solve, from a point in the coordinates if there is one."""
+        spec, problem = self.spec, self.problem
+        return solve_rows(
+            problem,
+            spec.penalty,
+            solver="apg" if spec.solver == "apg" else "auto",
+            start=None if start is None else problem.recalled(problem.compress(*start)),
+            rank=None if start is None else start.left.shape[1],
+            **spec.limits,
+        )
+
+    @cached_property
+    def problem(self) -> RowProblem:
+        """The problem with the ridge, on which the scale of predictions depends."""
+        spec = self.spec
+        return self.shared if spec.space == "predictions" else self.shared.with_ridge(spec.ridge or 0.0)
+
+    def inside(self, start: Start | None) -> Start | None:
+        """Return a start in the space of the model, or that of the subspace, as the problem takes it."""
+        start = self.first if start is None else start
+        if start is None or self.road == "primal":
+            return start
+        shift = start.right @ (self.coordinates.x_mean @ start.left)
+        return Start(self.coordinates.inside(start.left), start.right, start.intercept + shift)
+
+    def model(self, outcome: SolverResult) -> Model:
+        """Return factors and intercepts of a solution in the space of the model."""
+        intercept = self.problem.intercept(outcome.solution)
+        if self.road == "primal":
+            return outcome.factors, intercept
+        (U, s, V), space = outcome.factors, self.coordinates
+        left = space.lift.model_side(space.basis @ U)
+        return Factors(left, s, V), intercept - V @ (s * (space.x_mean @ left))
+
+    def missed(self, outcome: SolverResult, gained: float) -> tuple[float, Array | None]:
+        """Return what the subspace costs, over the objective, and vectors to add if that is too much.
+
+        ``gained`` is what the last extension has brought.
+        """
+        spec, space, unit = self.spec, self.coordinates, outcome.objective or 1.0
+        _, s, V = outcome.factors
+        intercept = self.problem.intercept(outcome.solution)
+        slopes = slopes_at(self.shared.rows, spec.loss, outcome.solution[1:], intercept)
+        # With hardly any ridge, the curvature of the loss limits steps: the least shift stands for it.
+        ridge, least = float(spec.ridge or 0.0), _least_shift(self.rows, spec, 0.0)
+        costs = spec.penalty.slopes(np.append(s, 0.0))
+        shifts = np.maximum(ridge + 0.5 * costs[:-1] / s, least)
+        held, allowed = float(costs[-1]), _enough(spec)
+        found = space.missed_by(slopes, self.rows.weights, V, shifts, max(ridge, least), held, allowed * unit)
+        bound = found.gap / unit
+        gap = min(bound, max(_TO_COME * gained, bound / _LOOSENESS))
+        return gap, None if gap <= allowed else found.further
+
+    def larger(self, outcome: SolverResult, further: Array) -> tuple[Self, Start]:
+        """Return the problem in a larger subspace, and the solution so far in it."""
+        space = self.coordinates.extended(further)
+        U, s, V = outcome.factors
+        left = self.coordinates.carry(U * s, space)
+        shared = _problem(self.rows, self.used, self.spec, space, self.road, self.shared.rows.dtype)
+        self.rows.cache["losses"] = self.rows.cache["losses"][0], (space, shared, None)
+        start = Start(left, V, self.problem.intercept(outcome.solution))
+        return replace(self, coordinates=space, shared=shared), start
+
+    def is_loose(self, outcome: SolverResult) -> bool:
+        """Whether a solution says that it has converged, without a ridge that makes this credible."""
+        spec = self.spec
+        if spec.tail.n_free == 0 or spec.loss.name == "squared" or spec.space == "predictions":
+            return False
+        values = self.shared.spread[1:, 0]
+        ridge = float(spec.ridge or 0.0) / loss_scale(self.rows, spec.loss, fit_intercept=spec.fit_intercept)
+        left = float(namespace(values).mean(values / (values + ridge)))
+        return outcome.status in SUCCESSES and left > _LOOSE_SHARE
+
+
+def _enough(spec: Spec) -> float:
+    """Return what a subspace may cost, as a share of the objective."""
+    return max(_MOST_MISSED, _MISSED_PER_TOL * (spec.tol or 0.0))
+
+
+def _problem(rows: Rows, used: Array, spec: Spec, space: Coordinates, road: str, dtype: Any) -> RowProblem:
+    """Return the problem of the labels in use, of the rows as they are or of their coordinates."""
+    values = space.problem.rows
+    if road == "primal":
+        axes = Axes(values, space.basis, space.x_mean @ space.basis)
+    else:
+        axes = Axes(values, None, namespace(values).zeros_like(values))
+        rows = replace(rows, X=rows.place.asarray(space.of_rows(rows.X), dtype), sums=None)
+    how: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "space": spec.space, "axes": axes}
+    return RowProblem(rows.select_labels(used).with_precision(dtype), spec.loss, spec.ridge or 0.0, **how)
+
+
+def _least_shift(rows: Rows, spec: Spec, ridge: float) -> float:
+    """Return the ridge, or the least one for which a subspace is made."""
+    X, weight = rows.X, rows.total_weight / rows.shape[0]
+    squares = X.multiply(X).sum() if is_sparse(X) else np.sum(X * X)
+    unit = check_unit(weight * float(squares) / min(X.shape) or 1.0)
+    return max(ridge, _LEAST_SHIFT * loss_scale(rows, spec.loss, fit_intercept=spec.fit_intercept) * unit)
+
+
+def _first_space(
+    rows: Rows, used: Array, spec: Spec, start: Start | None
+) -> tuple[Coordinates, Start | None]:
+    """Return the span of the slopes at some solutions, and a point to begin with.
+
+    A solution in a subspace is W = X̂ᵀA with A (ridge + c_j / 2σ_j) v_j = −½ S v_j, S the slopes of the loss
+    there (n × L). So the slopes at the solutions of two ridges without the penalty, or at the start and one
+    of these, are a good subspace to begin with.
+    """
+    least = _least_shift(rows, spec, float(spec.ridge or 0.0))
+    labelled = replace(rows.select_labels(used), dtype=np.float32)
+    dual = rows.shape[1] > rows.shape[0]
+    problem = SeparableProblem(labelled, spec.loss, fit_intercept=spec.fit_intercept, dual=dual)
+    slopes, ridges = [], [_RATIO * least, least]
+    if start is not None:
+        left, right = (side.astype(labelled.dtype) for side in start[:2])
+        slopes.append(slopes_at(labelled, spec.loss, left @ right.T, start.intercept))
+        ridges = [math.sqrt(_RATIO) * least]
+    for ridge in ridges:
+        found = solve_separable(problem.with_ridge(ridge), tol=_SPAN_TOL, max_iter=20)
+        W, intercept = found.solution, found.intercept
+        slopes.append(slopes_at(labelled, spec.loss, W, intercept))
+    space = spanned_by_slopes(rows, slopes, fit_intercept=spec.fit_intercept)
+    return space, None if start is not None else Start(W, np.eye(W.shape[1]), intercept)

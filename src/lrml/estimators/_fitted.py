@@ -34,7 +34,6 @@ from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._kernels import Kernel
 from lrml.estimators._scores import Parts, Scorer, Scores, best_of_parts
-from lrml.solvers import SolverResult
 
 _Result = TypeVar("_Result")
 # Up to this number, coefficients are kept beside their factors, which saves time in predictions.
@@ -262,19 +261,6 @@ class Start(NamedTuple):
         X = X if Place.of(X) == fitted.place else fitted.place.asarray(X)  # the last fit was elsewhere
         scores = place.asarray(fitted.scores(X) - fitted.intercept, "float64")
         return cls(scores, place.asarray(np.eye(scores.shape[1])), intercept)
-
-
-class Solution(NamedTuple):
-    """A model in its own space, before it is stored."""
-
-    factors: Factors
-    intercept: Array
-    unseen: Array
-    outcome: SolverResult
-    gap: float | None = None  # proven
-    compression_gap: float | None = None
-    kernel_gap: float | None = None
-    components: Array | None = None
 
 
 def _finite(rows: slice, parts: Parts) -> Parts:

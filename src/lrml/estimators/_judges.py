@@ -367,7 +367,7 @@ class RefitJudge(Judge):
         with warnings.catch_warnings():
             # A candidate that has not quite converged can be judged; the final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model._fit_rows(self._rows(number), model._check_params())
+            model._fit_to(self._rows(number), model._check_params())
         return model
 
     def starting_point(self, point: GridPoint) -> Any:

@@ -77,7 +77,7 @@ class SearchModel(LowRankModel):
     _decision_threshold = threshold_
 
     def _check_params(self) -> Parameters:
-        own = self._own_params()
+        own = super()._check_params()
         member: Any = type(self)._member
         if not isinstance(self._base, member):
             raise TypeError(
@@ -316,7 +316,7 @@ class SearchModel(LowRankModel):
         if _has_gamma(data):
             best.set_params(gamma=params.gamma)
         began = perf_counter()
-        best._fit_rows(data, best._check_params())
+        best._fit_to(data, best._check_params())
         seconds = perf_counter() - began
         if start_at is not None:
             best.set_params(warm_start=given["warm_start"])

@@ -15,13 +15,12 @@ from lrml.core.coordinates import RidgeRegressions, coordinates_of, with_unseen
 from lrml.core.losses import SquaredLoss
 from lrml.core.moments import CentredRows
 from lrml.core.rows import Rows
-from lrml.estimators._base import of_fit
+from lrml.estimators._base import Member, of_fit
 from lrml.estimators._defaults import Spec
 from lrml.estimators._fit import fit
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._labels import LabelModel
-from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
 
 # From so many labels on, PLST finds a few directions of label space by Lanczos' method.
@@ -55,9 +54,9 @@ class LabelSpaceModel(LabelModel, Member):
     components_ = of_fit("components")
     n_components_ = property(lambda self: int(self.components_.shape[0]))
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
-        rank = check_count("rank", params.rank, 1, shape)
-        return Spec(**self._common(params), ridge=params.ridge, max_rank=rank, encodes=True)
+    def _spec(self, params: Parameters, rows: Rows) -> Spec:
+        rank = check_count("rank", params.rank, 1, rows.model_shape)
+        return Spec.of(self, params, ridge=params.ridge, max_rank=rank, encodes=True)
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         check_all_known(rows, type(self).__name__, "LEML or LRML")
@@ -149,7 +148,7 @@ class PLST(LabelSpaceModel):
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         check_all_known(rows, "PLST", "LEML or LRML")
-        spec, home, mean = self._spec(params, rows.model_shape), rows.home, rows.label_means
+        spec, home, mean = self._spec(params, rows), rows.home, rows.label_means
         V = _principal_directions(rows, spec.max_rank or 1)
         schema = replace(rows.schema, n_labels=V.shape[1], label_names=None, targets="real")
         Y = rows.Y if rows.place.is_host else rows.place.asarray(rows.Y, "float64")

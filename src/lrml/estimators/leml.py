@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.checks import check_count
+from lrml.core.rows import Rows
+from lrml.estimators._base import Member
 from lrml.estimators._defaults import Spec
 from lrml.estimators._labels import LabelModel
-from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
 from lrml.solvers import Callback
 
@@ -63,8 +64,6 @@ class LEML(LabelModel, Member):
     5
     """
 
-    _tols = (1e-6, 1e-4)
-
     def __init__(
         self,
         rank: int | float | None = None,
@@ -94,11 +93,12 @@ class LEML(LabelModel, Member):
         self.device = device
         self.verbose = verbose
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
+    def _spec(self, params: Parameters, rows: Rows) -> Spec:
+        shape, alpha = rows.model_shape, params.alpha
         rank = usual_ranks([_RANK_SHARE], shape)[0] if params.rank is None else params.rank
-        ridge = 0.0 if params.ridge is None and params.alpha is not None else params.ridge
-        strengths: dict[str, Any] = {"alpha": params.alpha or 0.0, "ridge": ridge}
-        return Spec(**self._common(params), max_rank=check_count("rank", rank, 1, shape), **strengths)
+        rank, ridge = check_count("rank", rank, 1, shape), params.ridge
+        ridge = 0.0 if ridge is None and alpha is not None else ridge
+        return Spec.of(self, params, max_rank=rank, alpha=alpha or 0.0, ridge=ridge, tols=(1e-6, 1e-4))
 
 
 def usual_ranks(shares: Sequence[float], shape: tuple[int, int]) -> list[int]:

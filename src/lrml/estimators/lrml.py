@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml.core.checks import check_count
-from lrml.core.coordinates import ROADS
+from lrml.core.coordinates import ROADS, road_of
 from lrml.core.rows import Rows
+from lrml.estimators._base import Member
 from lrml.estimators._defaults import USUAL_THETA, WEAK, Spec
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._labels import LabelModel
-from lrml.estimators._member import Member
 from lrml.estimators._parameters import Parameters
 from lrml.solvers import Callback, Phase
 
@@ -153,22 +153,23 @@ class LRML(LabelModel, Member):
         self.device = device
         self.verbose = verbose
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
+    def _spec(self, params: Parameters, rows: Rows) -> Spec:
         theta, alpha, ridge, space = params.theta, params.alpha, params.ridge, params.space
         squared = params.loss.name == "squared"
         if space is None:  # a given alpha is that of the paper
             free = squared and alpha is None and params.solver in ("auto", *ROADS)
-            space = "predictions" if free and predictive else "coefficients"
+            # With unknown labels, a subspace is made for a penalty on the coefficients only.
+            free = free and (rows.all_known or road_of(rows, str(params.solver)) != "compressed")
+            space = "predictions" if free else "coefficients"
         if theta is None:
             theta = USUAL_THETA[space] if squared else _ROW_THETA
         if theta != "auto":
-            theta = check_count("theta", theta, 0, shape)
+            theta = check_count("theta", theta, 0, rows.model_shape)
         # The objective of the paper has no ridge; and the trace norm of W limits all singular values.
         bare = (squared and alpha is not None) or (theta == 0 and alpha != 0)
         if ridge is None and space == "coefficients" and bare:
             ridge = 0.0
-        strengths = {"alpha": alpha, "ridge": ridge, "ridge_share": WEAK}
-        return Spec(**self._common(params), theta=theta, space=space, **strengths)
+        return Spec.of(self, params, theta=theta, space=space, alpha=alpha, ridge=ridge, ridge_share=WEAK)
 
 
 class MLTrace(LabelModel, Member):
@@ -249,9 +250,9 @@ class MLTrace(LabelModel, Member):
         self.device = device
         self.verbose = verbose
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
+    def _spec(self, params: Parameters, rows: Rows) -> Spec:
         strengths = {"alpha": params.alpha, "ridge": params.ridge}
-        return Spec(**self._common(params), space=params.space, certified=True, **strengths)
+        return Spec.of(self, params, space=params.space, certified=True, **strengths)
 
 
 class MLFro(LabelModel, Member):
@@ -315,10 +316,8 @@ class MLFro(LabelModel, Member):
         self.device = device
         self.verbose = verbose
 
-    _tols = (1e-4, 1e-5)
-
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
-        return Spec(**self._common(params), ridge=params.alpha, ridge_share=WEAK)
+    def _spec(self, params: Parameters, rows: Rows) -> Spec:
+        return Spec.of(self, params, ridge=params.alpha, ridge_share=WEAK, tols=(1e-4, 1e-5))
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         found = super()._solved(rows, params)

@@ -22,7 +22,7 @@ from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._fit import record
-from lrml.estimators._fitted import Solution, model_nbytes
+from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._grid import DEFAULT_THETAS, GridPoint, grid_points
 from lrml.estimators._parameters import CHECKS, check_parameters
 from lrml.estimators.lrml import LRML
@@ -99,7 +99,7 @@ def _model(setting: _Setting, point: GridPoint, found: PathPoint) -> Any:
     """Return the estimator that a fit would have given, but for its start."""
     estimator, rows, coordinates = setting
     model = clone(estimator).set_params(theta=point.theta, alpha=point.alpha, ridge=point.ridge)
-    spec = model._spec(model._check_params(), rows.model_shape)
+    spec = model._spec(model._check_params(), rows)
     left, right, *_ = found.regressions
     assert right is not None
     # The left side may come from a Gram matrix, whose small singular values have few digits.
@@ -111,7 +111,7 @@ def _model(setting: _Setting, point: GridPoint, found: PathPoint) -> Any:
     last = IterationInfo(found.n_steps, "path", found.objective, residual, factors.s.shape[0], found.gap, 0.0)
     ended: Any = (found.status, found.n_steps, found.objective, found.gap, residual, History([last]))
     outcome = SolverResult(left, factors, *ended)
-    model.fitted_ = record(rows, spec, Solution(factors, intercept, coordinates.unseen, outcome))
+    model.fitted_ = record(rows, spec, outcome, (factors, intercept), coordinates.unseen)
     return model
 
 

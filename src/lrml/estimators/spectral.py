@@ -17,14 +17,13 @@ from lrml.core.coordinates import RidgeRegressions, coordinates_of, road_of
 from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty
 from lrml.core.rows import Rows
-from lrml.estimators._base import LowRankModel
+from lrml.estimators._base import LowRankModel, Member
 from lrml.estimators._defaults import USUAL_THETA, WEAK, Spec
 from lrml.estimators._fit import fit, record
-from lrml.estimators._fitted import Fitted, Solution
+from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._member import Member
 from lrml.estimators._parameters import CHECKS, Parameters
-from lrml.solvers import Callback, History, IterationInfo, Phase, SolverResult, Status
+from lrml.solvers import Callback, Phase, at_once
 
 
 def _check_ridge(ridge: Any) -> Any:
@@ -195,14 +194,16 @@ class SpectralRegressor(RegressorMixin, Member):
             )
         return params
 
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
+    def _spec(self, params: Parameters, rows: Rows) -> Spec:
+        shape = rows.model_shape
         theta, alpha, max_rank = params.theta, params.alpha, params.max_rank
         if alpha is None and (max_rank is not None or params.penalty is not None):
             alpha = 0.0
         if theta is None and params.penalty is None:
             theta = USUAL_THETA[params.space]
-        return Spec(
-            **self._common(params),
+        return Spec.of(
+            self,
+            params,
             theta=theta if theta in ("auto", None) else check_count("theta", theta, 0, shape),
             alpha=alpha,
             ridge=params.ridge,
@@ -214,10 +215,10 @@ class SpectralRegressor(RegressorMixin, Member):
         )
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
-        spec = self._spec(params, rows.model_shape)
+        spec = self._spec(params, rows)
         if np.ndim(params.ridge):
             return _with_ridges(rows, spec, _one_per_target("ridge", params.ridge, rows))
-        last = self._last(rows, params) if params.warm_start else None
+        last = self._last(rows) if params.warm_start else None
         if params.target_weights is None:
             return fit(rows, spec, last)
         if rows.only_sums or rows.n_passes is not None:
@@ -270,11 +271,8 @@ def _with_ridges(rows: Rows, spec: Spec, ridges: npt.NDArray[np.float64]) -> Fit
     problem = space.problem
     cross = problem.cross if problem.labels is None else problem.cross @ problem.labels.T
     W = cross / (problem.rows[:, None] + rows.place.asarray(ridges))
-    U, s, V = found = Factors.of(W)
-    objective = problem.target - float(namespace(W).sum(W * cross))
-    history = History([IterationInfo(0, "closed form", objective, 0.0, int(s.shape[0]), 0.0, 0.0)])
-    outcome = SolverResult(W, found, Status.EXACT, 0, objective, 0.0, 0.0, history)
-    factors = space.lift.factors(Factors(space.basis @ U, s, V))
-    intercept = space.intercept(factors.U, factors.V * factors.s)
-    solution = Solution(factors, intercept, space.unseen, outcome)
-    return replace(record(rows, replace(spec, ridge=None), solution), ridge=rows.home.asarray(ridges))
+    U, s, V = Factors.of(W)
+    found = Factors(space.basis @ U, s, V)
+    outcome = at_once(W, found, problem.target - float(namespace(W).sum(W * cross)))
+    fitted = record(rows, replace(spec, ridge=None), outcome, space.model(found), space.unseen)
+    return replace(fitted, ridge=rows.home.asarray(ridges))

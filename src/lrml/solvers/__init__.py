@@ -22,6 +22,7 @@ from lrml.solvers._loop import (
     stationarity_residual,
 )
 from lrml.solvers._loop import Recorder as Recorder
+from lrml.solvers._loop import at_once as at_once
 from lrml.solvers._solve import ROW_SOLVERS, SOLVERS, PathPoint, solve, solve_path, solve_rows
 from lrml.solvers._solve import regressions_of as regressions_of
 from lrml.solvers.alternating import Alternating

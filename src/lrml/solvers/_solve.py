@@ -29,10 +29,10 @@ from lrml.solvers._loop import (
     Callback,
     Certificate,
     Phase,
-    Recorder,
     Run,
     SolverResult,
     Status,
+    at_once,
     point_at,
     spectrum,
 )
@@ -165,16 +165,14 @@ def solve(
 
 
 def _exact(found: PathPoint, callback: Callback | None) -> SolverResult:
-    """Return a closed form as the outcome of a run that has taken no step."""
-    problem, (left, right), run = found.problem, found.regressions.sides, Recorder[None](callback)
+    problem, (left, right) = found.problem, found.regressions.sides
     U, s, V = seen(Factors.of(left) if right is None else Factors.of_sides(left, right))
     W = (U * s) @ V.T
     objective = problem.value(W) + found.penalty.value(found.sigma)
     # What the gradient has left would leave the matrices of this rank.
     residual = frobenius(problem.gradient(W)) / problem.scale if right is None else 0.0
-    run.record("closed form", objective, residual, int(s.shape[0]), 0.0)
     U, V = problem.restore(U, V)
-    return SolverResult(W, Factors(U, s, V), Status.EXACT, 0, objective, 0.0, residual, run.history)
+    return at_once(W, Factors(U, s, V), objective, residual, callback)
 
 
 def seen(factors: Factors) -> Factors:

@@ -356,13 +356,6 @@ class SeparableProblem:
         at.intercept += t * shift
 
 
-class SeparableSolution(NamedTuple):
-    """The result of `solve_separable`; ``result.solution`` holds the coefficients (d × L)."""
-
-    result: SolverResult
-    intercept: _Float64
-
-
 def solve_separable(
     problem: SeparableProblem,
     *,
@@ -370,14 +363,15 @@ def solve_separable(
     max_iter: int = 1000,
     tol: float = 1e-5,
     callback: Callback | None = None,
-) -> SeparableSolution:
+) -> SolverResult:
     """Minimise Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ w_l + b_l) + ridge · ‖W‖² label by label.
 
-    ``start`` has coefficients (d × L) and intercepts (L) to begin with, not on the dual side; by default
-    zeros and the best constant scores. A label takes at most ``max_iter`` Newton steps, until its estimated
-    gap (F_l − F_l*) / F_l is at most ``tol``. The callback receives an `IterationInfo` after every round; a
-    true return value stops. If the scores of all labels exceed 256 MiB (in single precision), groups of
-    labels are solved one after the other, and rounds go on counting from group to group.
+    ``solution`` holds the coefficients (d × L). ``start`` has coefficients and intercepts to begin with, not
+    on the dual side; by default zeros and the best constant scores. A label takes at most ``max_iter`` Newton
+    steps, until its estimated gap (F_l − F_l*) / F_l is at most ``tol``. The callback receives an
+    `IterationInfo` after every round; a true return value stops. If the scores of all labels exceed 256 MiB
+    (in single precision), groups of labels are solved one after the other, and rounds go on counting from
+    group to group.
     """
     (n, d, n_labels), design = problem.rows.shape, problem.design
     W, intercept = np.empty((d, n_labels), dtype=problem.dtype), np.empty(n_labels)
@@ -419,8 +413,9 @@ def solve_separable(
     last, factors = run.history[-1], Factors(*tall_svd(W))
     terms = _terms_at(replace(problem.rows, dtype=np.float64), problem.loss, W, intercept)
     loss = sum(float(part.values.sum()) for part in terms)
-    result = SolverResult(
+    return SolverResult(
         solution=W,
+        intercept=intercept,
         factors=factors,
         status=run.status or (Status.CONVERGED if last.gap <= tol else Status.SETTLED),
         n_iter=len(run.history) - 1,
@@ -429,7 +424,6 @@ def solve_separable(
         residual=last.residual,
         history=run.history,
     )
-    return SeparableSolution(result, intercept)
 
 
 def slopes_at(rows: Rows, loss: Loss, W: Floats, intercept: _Float64) -> Floats:

@@ -1,18 +1,12 @@
-"""Members of the family: estimators that minimise a loss plus a penalty on the singular values.
-
-A member says what is minimised (``_spec``); the rest is the same for all: rows in memory, in blocks, or of
-which only the sums are known.
-"""
+"""Fits to rows that come in blocks, or of which only the sums are known."""
 
 from __future__ import annotations
 
-import math
 import os
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,20 +17,14 @@ from lrml._door import check_threshold, warn_of_spreads
 from lrml._progress import Reading, tell
 from lrml.blocks import BlockSource, Checkpoint, Door, UnknownLabelsError, as_source, statistics_of
 from lrml.core.arrays import HOST, to_host
-from lrml.core.coordinates import ROADS, RidgeRegressions, road_of
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
-from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_rows import BlockRows
-from lrml.estimators._cuts import automatic_cut
-from lrml.estimators._defaults import Spec
-from lrml.estimators._fit import fit, regressions
 from lrml.estimators._fitted import Fitted, Sums
 from lrml.estimators._parameters import Parameters, check_reach
-from lrml.thresholds import Cut
 
-# Most numbers of the sums that a fit to all rows keeps for later blocks: 32 MiB.
-_MOST_KEPT = 1 << 22
+MOST_KEPT = 1 << 22
+"""Most numbers of the sums that a fit to all rows keeps for later blocks: 32 MiB."""
 
 
 def _takes_blocks(model: Any) -> bool:
@@ -48,73 +36,10 @@ def _takes_blocks(model: Any) -> bool:
     return True
 
 
-class Member(LowRankModel):
-    """A model that is defined by what it minimises."""
+class BlockFits:
+    """What members of the family do with blocks of rows, and with sums over them."""
 
-    # By default, where sums suffice and where rows are read.
-    _tols: tuple[float, float] = (1e-4, 1e-4)
-
-    def _spec(self, params: Parameters, shape: tuple[int, int], *, predictive: bool = True) -> Spec:
-        """Return what is minimised, for coefficients of this shape (d × L); refuse counts beyond it.
-
-        ``predictive`` says whether a penalty may be on the predictions.
-        """
-        raise NotImplementedError
-
-    def _common(self, params: Parameters) -> dict[str, Any]:
-        """Return the parts of a `Spec` that all members have."""
-        names = ("loss", "fit_intercept", "solver", "max_iter", "tol", "callback", "verbose")
-        found: dict[str, Any] = {"name": type(self).__name__, "tols": self._tols}
-        for name in names:
-            found[name] = getattr(params, name)
-        if params.solver in ROADS:
-            found |= {"solver": "auto", "road": params.solver}
-        return found
-
-    def _solved(self, rows: Rows, params: Parameters) -> Fitted:
-        """Return the record of a fit, without a threshold of its own."""
-        # With unknown labels, a subspace is made for a penalty on the coefficients only.
-        predictive = rows.all_known or road_of(rows, str(params.solver)) != "compressed"
-        spec = self._spec(params, rows.model_shape, predictive=predictive)
-        return fit(rows, spec, self._last(rows, params) if params.warm_start else None)
-
-    def _last(self, rows: Rows, params: Parameters) -> Fitted | None:
-        """Return the last fit if the next one is to start there; refuse if that had other columns."""
-        last: Fitted | None = vars(self).get("fitted_")
-        if last is None or last.kernel != rows.kernel:
-            return None
-        (d, n_labels), now = (last.schema.n_features, last.n_labels), rows.shape[1:]
-        if (d, n_labels) != now:
-            raise ValueError(
-                f"warm_start needs the columns of the last fit, {d} features and {n_labels} labels, not "
-                f"{now[0]} and {now[1]}."
-            )
-        return last
-
-    def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
-        """Return the record of the fit, with its threshold, and small sums for ``partial_fit``."""
-        fitted = self._solved(rows, params)
-        if isinstance(params.threshold, Cut):
-            twin = copy(self)
-            twin.fitted_ = fitted
-            fitted = replace(fitted, cut=automatic_cut(twin, rows, params))
-        sums: Statistics | None = vars(rows).get("statistics")
-        squared = params.loss.name == "squared" and rows.all_known and rows.home.is_host
-        if sums is not None and squared and math.prod(sums.xx.shape) + math.prod(sums.xy.shape) <= _MOST_KEPT:
-            fitted = replace(fitted, sums=Sums(sums.at(HOST), 1, lasting=False))
-        return {"fitted_": fitted}
-
-    def _fit_rows(self, rows: Rows, params: Parameters) -> Self:
-        """Fit to checked rows, without a threshold of its own."""
-        return self._keep(fitted_=self._solved(rows, params))
-
-    def _regressions(self, rows: Rows, params: Parameters, *, warm: bool = False) -> RidgeRegressions:
-        """Solve once more, from the fitted model if ``warm``, and read the solution as regressions."""
-        return regressions(rows, self._spec(params, rows.model_shape), self.fitted_ if warm else None)
-
-    # Sums over blocks
-
-    def fit_statistics(self, statistics: Statistics, *, classes: Any = None) -> Self:
+    def fit_statistics(self: Any, statistics: Statistics, *, classes: Any = None) -> Any:
         """Fit from second moments: of a stream, a cluster, a file, or several of these added up.
 
         Parameters
@@ -148,7 +73,7 @@ class Member(LowRankModel):
         return self._fit_sums(statistics, Schema(*shape, label_names=names, targets=params.targets), params)
 
     @property
-    def statistics_(self) -> Statistics:
+    def statistics_(self: Any) -> Statistics:
         """Sums over the rows seen so far, by ``fit_statistics``, ``fit_blocks`` and ``partial_fit``."""
         fitted: Fitted | None = vars(self).get("fitted_")
         if fitted is None or fitted.sums is None or not fitted.sums.lasting:
@@ -156,7 +81,7 @@ class Member(LowRankModel):
         return fitted.sums.statistics
 
     @available_if(_takes_blocks)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self: Any, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
         """Add a block of rows to those seen so far, by ``fit`` too, and solve for all of them.
 
         Only sums are kept, in ``statistics_``: d² + dL numbers for any number of rows. The order and size of
@@ -193,7 +118,7 @@ class Member(LowRankModel):
         if known is not None and before is None:
             raise ValueError(
                 "partial_fit adds to the sums of the last fit, which has none: it was on a device, did not "
-                f"decompose XᵀX, had more than {_MOST_KEPT} numbers, or comes from a file. Keep statistics_ "
+                f"decompose XᵀX, had more than {MOST_KEPT} numbers, or comes from a file. Keep statistics_ "
                 "with save(FILE), and go on with fit_statistics(Statistics.load(FILE))."
             )
         if known is not None:
@@ -208,7 +133,7 @@ class Member(LowRankModel):
             schema = replace(known, dtype=np.result_type(known.dtype, schema.dtype))
         return self._fit_sums(sums, schema, params, n_blocks + 1)
 
-    def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
+    def fit_blocks(self: Any, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Any:
         """Fit to rows that come in blocks, one of which is in memory at a time.
 
         With the squared loss and all labels known it reads the blocks once; the result is that of ``fit`` up
@@ -248,7 +173,7 @@ class Member(LowRankModel):
         source, kept = opened(self, blocks, classes, params), Checkpoint.of(checkpoint)
         d, n_labels = source.columns.n_features, source.columns.n_labels
         check_threshold(params.threshold, n_labels, params.loss.threshold)
-        spec = self._spec(params, (d, n_labels))
+        spec = self._spec(params, Rows.of_sums(None, source.columns))
         # As measured: a solve keeps 3 d² + 5 dL numbers, and its acceleration 24 d min(d, L) if it iterates.
         needed = 8 * d * (3 * d + 5 * n_labels + (spec.alpha != 0) * 24 * min(d, n_labels))
         squared, has_room = params.loss.name == "squared", needed <= HOST.memory
@@ -267,9 +192,9 @@ class Member(LowRankModel):
                 f"the checkpoint {os.fspath(kept.path)!r} is for fits that read the blocks once: leave it "
                 "out for other losses, unknown labels, very many columns and solver='compressed'."
             )
-        return self._fit_rows(BlockRows.read(source, wide=squared and not once), params)
+        return self._fit_to(BlockRows.read(source, wide=squared and not once), params)
 
-    def _fit_sums(self, sums: Statistics, schema: Schema, params: Parameters, n_blocks: int = 1) -> Self:
+    def _fit_sums(self: Any, sums: Statistics, schema: Schema, params: Parameters, n_blocks: int = 1) -> Any:
         rows = Rows.of_sums(sums, schema)
         warn_of_spreads(sums, schema)
         fitted = replace(self._solved(rows, params), sums=Sums(sums, n_blocks, lasting=True))
