@@ -32,7 +32,7 @@ LONGER = {
     "experiments/summary/_tables.py": 527,
 }
 # Names of classes that stand for two things.
-AMBIGUOUS = {"Block", "Comparison", "Evaluation", "Kernel", "Ranks", "Schema", "Writer"}
+AMBIGUOUS = {"Block", "Comparison", "Evaluation", "Kernel", "Ranks", "Writer"}
 # Functions with more than eight parameters, beside constructors.
 MOST_PARAMETERS = 8
 CROWDED = 11

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from lrml.datasets import Dataset, NumberedNames, Schema, TextDataset, read_dataset, write_dataset
+from lrml.datasets import Columns, Dataset, NumberedNames, TextDataset, read_dataset, write_dataset
 
 X = np.array([[1.0, np.nan], [0, 2], [3, 0]])
 Y = np.array([[1, 0], [0, 1], [1, 1]])
@@ -36,9 +36,9 @@ def test_any_form_is_stored_as_floats_and_small_integers(form):
 
 def test_names_are_those_of_frames_or_numbers():
     found = Dataset("toy", pd.DataFrame(X, columns=["a", "b"]), Y)
-    assert found.schema == Schema(("a", "b"), NumberedNames("label", 2))
+    assert found.columns == Columns(("a", "b"), NumberedNames("label", 2))
     assert Dataset("toy", X, Y, ["p", "q"]).feature_names == ("p", "q")
-    assert Dataset("toy", X, None).schema == Schema(NumberedNames("feature", 2), None)
+    assert Dataset("toy", X, None).columns == Columns(NumberedNames("feature", 2), None)
 
 
 def test_a_matrix_of_the_caller_stays_as_it_is():
@@ -92,7 +92,7 @@ names = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
 def test_columns_are_matched_by_name(have, wanted, is_sparse, seed):
     drawn = np.random.default_rng(seed).integers(0, 3, (4, len(have))).astype(float)
     X = sparse.csr_array(drawn) if is_sparse else drawn
-    found = Dataset("toy", X, np.eye(4), have).with_columns(Schema(tuple(wanted), None))
+    found = Dataset("toy", X, np.eye(4), have).with_columns(Columns(tuple(wanted), None))
     column = {name: drawn[:, k] for k, name in enumerate(have)}
     expected = np.column_stack([column.get(name, np.zeros(4)) for name in wanted])
     assert_array_equal(dense(found.X), expected)

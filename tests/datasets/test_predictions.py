@@ -76,7 +76,12 @@ def test_wrong_use(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_a_full_disk(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr("lrml._files._create", lambda path, mode: open("/dev/full", "wb", buffering=0))  # noqa: SIM115
+    real = os.open
+    monkeypatch.setattr(
+        os,
+        "open",
+        lambda name, *rest: real("/dev/full", os.O_WRONLY) if ".part" in str(name) else real(name, *rest),
+    )
     with (
         pytest.raises(OSError, match="No space left on device"),
         PredictionWriter(tmp_path / f"tags.{suffix}") as out,

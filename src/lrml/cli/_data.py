@@ -91,7 +91,7 @@ def _columns(source: Source) -> str:
     from lrml.datasets import NumberedNames
 
     names = [name for name in (*source.roles.text, *source.roles.ignore) if name]
-    if not names and not isinstance(features := source.schema.features, NumberedNames):
+    if not names and not isinstance(features := source.columns.features, NumberedNames):
         names = list(features or ())
     first = ", ".join(map(shown, names[:8]))
     return f" (columns: {first}{', ...' if names[8:] else ''})" if names else ""
@@ -146,7 +146,7 @@ class RowsForModel:
     def __init__(
         self, model: Any, data: Data, summary: Mapping[str, Any], labelled: bool, rows: int = 1000
     ) -> None:
-        from lrml.datasets import DatasetFormatError, NumberedNames, Roles, Schema
+        from lrml.datasets import Columns, DatasetFormatError, NumberedNames, Roles
 
         texts, self.rows, self.remarks, self.n_done = hasattr(model, "vectorizer_"), rows, list[str](), 0
         self.model = model if texts else model._unnamed()  # columns are put in order here
@@ -167,7 +167,7 @@ class RowsForModel:
             what = "texts" if texts else f"{model.n_features_in_} numbers"
             raise ValueError(f"{source.name} does not have what the model reads, {what}. Pass another file.")
         source = source.test
-        if labelled and not (source.roles.has_labels or source.schema.labels):
+        if labelled and not (source.roles.has_labels or source.columns.labels):
             raise ValueError(
                 f"{data.name!r} has no tags to compare with{_columns(source)}. Say where they are, for "
                 "example with --tags or --labels."
@@ -179,7 +179,7 @@ class RowsForModel:
         labels = tuple(map(str, model.classes_))
         if not isinstance(model.classes_[0], str):
             labels = NumberedNames("label", len(labels))  # type: ignore[assignment]
-        self.aligned, self.name = source.aligned(Schema(features, labels)), data.name
+        self.aligned, self.name = source.aligned(Columns(features, labels)), data.name
 
     def answers(
         self, method: Callable[[Any, Any], Any], tell: Callable[[str], None] | None = None

@@ -1,4 +1,4 @@
-from ._dataset import Dataset, NumberedNames, Schema, TextDataset
+from ._dataset import Columns, Dataset, NumberedNames, TextDataset
 from ._describe import describe
 from ._fetch import dataset_status, fetch_mulan, load_yeast, mulan_entries
 from ._formats import FORMATS
@@ -11,12 +11,12 @@ from ._write import PredictionWriter, files_of, write_dataset
 
 __all__ = [
     "FORMATS",
+    "Columns",
     "Dataset",
     "DatasetFormatError",
     "NumberedNames",
     "PredictionWriter",
     "Roles",
-    "Schema",
     "Source",
     "TextDataset",
     "dataset_status",

@@ -5,31 +5,21 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lrml._shown import shown
-from lrml.datasets._dataset import Dataset, Schema
+from lrml.datasets._dataset import Columns, Dataset, csr_of, place_twice
 from lrml.datasets._formats import stem_of
-from lrml.datasets._lines import (
-    DatasetFormatError,
-    FileReader,
-    GrowingCSR,
-    Row,
-    chunks,
-    decoded,
-    numbers_in,
-    significant_lines,
-)
+from lrml.datasets._lines import DatasetFormatError, FileReader, Row, decoded, numbers_in, significant_lines
 from lrml.datasets._roles import Roles
 
 Word: TypeAlias = bytes | None  # without quotes and escapes; None is a missing value, a bare "?"
@@ -53,8 +43,7 @@ _PART_OF_SPLIT = re.compile(r"(.+?)[-_](?:train|test)(?:[-_].*)?", re.IGNORECASE
 _YES_OF_NO = {"0": "1", "false": "true", "no": "yes", "n": "y", "f": "t"}
 
 
-@dataclass(frozen=True)
-class _Attribute:
+class _Attribute(NamedTuple):
     """A declared column: its name, the line, and the values of a nominal one (None: it is numeric)."""
 
     name: str
@@ -100,22 +89,24 @@ class ArffReader(FileReader):
         known = set(named)
         self._is_label = np.array([attribute.name in known for attribute in self._attributes])
         if self._is_label.all():
-            raise self._error(None, "There is no feature beside the labels. Name fewer labels.")
+            raise self.error(None, "There is no feature beside the labels. Name fewer labels.")
         self._plan()
+        if self._is_sparse:
+            self._check_defaults()
 
     # The header.
 
     def _read_header(self) -> None:
         attributes: dict[str, _Attribute] = {}
-        relation, self._first_line = "", 0
-        for number, raw in significant_lines(self.path, b"%"):
+        relation, self._first_line, lines = "", 0, significant_lines(self.path, b"%")
+        for number, raw in lines:
             keyword, *rest = raw.split(None, 1)
             text = b"".join(rest)
             match keyword.lower():
                 case b"@attribute":
                     attribute = self._attribute(number, text.strip())
                     if attribute.name in attributes:
-                        raise self._error(number, f"{shown(attribute.name)} is there twice. Rename one.")
+                        raise self.error(number, f"{shown(attribute.name)} is there twice. Rename one.")
                     attributes[attribute.name] = attribute
                 case b"@relation":
                     relation = decoded(self.path, number, _unquoted(text.strip()))
@@ -123,13 +114,16 @@ class ArffReader(FileReader):
                     self._first_line = number
                     break
                 case _:
-                    raise self._error(
+                    raise self.error(
                         number,
                         f"{shown(raw)} is not @relation, @attribute, @data or %. Is this an ARFF file?",
                     )
         else:
-            raise self._error(None, "There is no @data line. Is the file complete?")
-        self._attributes = list(attributes.values())
+            raise self.error(None, "There is no @data line. Is the file complete?")
+        _, first = next(lines, (0, b""))
+        if not first:
+            raise self.error(None, "There is no row after @data. Is the file complete?")
+        self._attributes, self._is_sparse = list(attributes.values()), first.startswith(b"{")
         match_ = _MEKA.fullmatch(relation)
         words = match_["options"].split() if match_ else []
         self._options = dict(zip(words, [*words[1:], ""], strict=False))
@@ -140,7 +134,7 @@ class ArffReader(FileReader):
     def _attribute(self, line: int, text: bytes) -> _Attribute:
         found = _NAME.fullmatch(text)
         if found is None:
-            raise self._error(line, f"{shown(text)} is no name and type. Quote names with spaces or braces.")
+            raise self.error(line, f"{shown(text)} is no name and type. Quote names with spaces or braces.")
         # Escapes belong to quoted names: Mulan's delicious has the bare name TAG_m\'usica, also in its XML.
         name, kind = decoded(self.path, line, _unquoted(found["name"])), found["kind"].strip()
         if kind.lower() in (b"numeric", b"real", b"integer"):
@@ -149,14 +143,14 @@ class ArffReader(FileReader):
             return _Attribute(name, line, ("0", "1"))
         if not kind.startswith(b"{"):
             message = f"attribute {shown(name)} is {shown(kind)}, neither numeric nor nominal. Leave it out."
-            raise self._error(line, message)
+            raise self.error(line, message)
         words = _cells(kind[1:-1]) if kind.endswith(b"}") else None
         if words is None or not all(words):
             message = f"attribute {shown(name)} is {shown(kind)}, no list {{first,second,...}}. Close quotes."
-            raise self._error(line, message)
+            raise self.error(line, message)
         domain = tuple(decoded(self.path, line, word or b"") for word in words)
         if len(set(domain)) < len(domain):
-            raise self._error(line, f"attribute {shown(name)} declares a value twice. Delete one.")
+            raise self.error(line, f"attribute {shown(name)} declares a value twice. Delete one.")
         return _Attribute(name, line, domain)
 
     def _labels(self, roles: Roles) -> list[str]:
@@ -166,7 +160,7 @@ class ArffReader(FileReader):
         if isinstance(count, int) or (not count and self.xml is None and "-C" in self._options):
             count = count or self._option("-C")
             if not 0 < abs(count) < len(names):
-                raise self._error(None, f"{count} of {len(names)} attributes cannot be labels. Correct it.")
+                raise self.error(None, f"{count} of {len(names)} attributes cannot be labels. Correct it.")
             return names[:count] if count > 0 else names[count:]
         source: str | os.PathLike[str] = self.path
         chosen, known = list(count or ()), set(names)
@@ -185,7 +179,7 @@ class ArffReader(FileReader):
             return int(self._options[option])
         except ValueError:
             message = f"{option} in the relation is {shown(self._options[option])}, not an integer."
-            raise self._error(None, message) from None
+            raise self.error(None, message) from None
 
     def split_of(self, n: int) -> int | None:
         """Return how many of some rows are the training set, by MEKA's header; None if it does not say."""
@@ -212,7 +206,7 @@ class ArffReader(FileReader):
                 self._binary[index] = True
             elif self._is_label[index]:
                 if yes is None:
-                    raise self._error(
+                    raise self.error(
                         attribute.line,
                         f"label {shown(attribute.name)} is {{{','.join(domain[:9])}}}, not {{0,1}} or like "
                         "{false,true}. Encode each value as a label of its own.",
@@ -227,7 +221,7 @@ class ArffReader(FileReader):
         self._first = ends - self._span
 
     @cached_property
-    def schema(self) -> Schema:
+    def columns(self) -> Columns:
         """The names of the columns."""
         labels = [a.name for a, label in zip(self._attributes, self._is_label, strict=True) if label]
         features: list[str] = []
@@ -236,62 +230,60 @@ class ArffReader(FileReader):
             values = (attribute.domain or ())[1:]
             nominal = [f"{attribute.name}={value}" for value in values]
             features += nominal if self._nominal[index] else [attribute.name]
-        return Schema(tuple(features), tuple(labels) or None)
+        return Columns(tuple(features), tuple(labels) or None)
 
     # The rows.
 
-    def blocks(
-        self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
-    ) -> Generator[Dataset, None, int]:
-        """Yield so many rows at a time; the first of the file decides whether they are sparse."""
-        lines: Iterator[Row] = iter(significant_lines(self.path, b"%"))
-        lines = (row for row in lines if row[0] > self._first_line)
-        first = next(lines, None)
-        if first is None:
-            raise self._error(None, "There is no row after @data. Is the file complete?")
-        lines, is_sparse = chain([first], lines), first[1].startswith(b"{")
-        if is_sparse:
-            self._check_defaults()
-        count = sum(1 for _ in islice(lines, skip))
-        while True:
-            n, parts = 0, [GrowingCSR(np.float64), GrowingCSR(np.uint8), GrowingCSR(np.bool_)]
-            dense: list[NDArray[np.float64]] = []
-            for chunk in chunks(islice(lines, rows)):
-                if is_sparse:
-                    self._add_sparse(chunk, parts)
-                else:
-                    dense.append(self._add_dense(chunk, parts))
-                n += len(chunk)
-            if not n:
-                return count
-            yield self._dataset(parts, dense, labelled, count)
-            count += n
+    def records(self) -> Iterator[Row]:
+        """Yield the lines of rows."""
+        return (row for row in significant_lines(self.path, b"%") if row[0] > self._first_line)
 
-    def _dataset(
-        self, parts: list[GrowingCSR], dense: list[NDArray[np.float64]], labelled: bool, first_row: int
-    ) -> Dataset:
-        features, labels = self.schema
+    def dataset(self, records: list[Row], columns: Columns | None, first_row: int) -> Dataset:
+        """Convert rows; the first of the file decides whether they are sparse."""
+        features, labels = self.columns
+        row, index, values = self._sparse(records) if self._is_sparse else self._dense(records)
+        self._check(records, row, index, values)
+        of_label, n, width = self._is_label[index], len(records), len(labels or ())
         Y = unknown = None
-        if labelled and labels is not None:
-            Y, unknown = (part.matrix(len(labels)) for part in parts[1:])
-        X = np.vstack(dense) if dense else parts[0].matrix(len(features or ()))
+        if labels is not None and not self.roles.unlabelled:
+            cells, found = (row[of_label], self._first[index[of_label]]), values[of_label]
+            Y = csr_of((n, width), *cells, (found == 1).astype(np.uint8))
+            if np.isnan(found).any():
+                unknown = csr_of((n, width), *cells, np.isnan(found))
+        entries = self._features(*(part[~of_label] for part in (row, index, values)))
+        X = csr_of((n, len(features or ())), *entries)
         return Dataset(
-            name=self.name,
-            X=X,
-            Y=Y.toarray() if Y is not None and dense else Y,
-            feature_names=features,
-            label_names=None if Y is None else labels,
-            provenance=Path(self.path).name,
-            unknown=unknown if unknown is not None and unknown.nnz else None,
+            self.name,
+            X if self._is_sparse else X.toarray(),
+            Y if Y is None or self._is_sparse else Y.toarray(),
+            features,
+            None if Y is None else labels,
+            provenance=self.path.name,
+            unknown=unknown,
             first_row=first_row,
         )
+
+    def _features(
+        self, row: NDArray[np.int64], index: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> _Entries:
+        """Return entries of columns for those of attributes, where nominal ones have several columns."""
+        columns, nominal = self._first[index], self._nominal[index]
+        if not nominal.any():
+            return row, columns, values
+        missing = nominal & np.isnan(values)  # in all columns
+        times = np.where(missing, self._span[index], 1)
+        offset = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+        columns = np.repeat(columns + np.where(nominal & ~missing, values - 1, 0), times) + offset
+        kept = np.repeat(~(nominal & (values == 0)), times)  # the first declared value has no column
+        values = np.repeat(np.where(nominal & ~missing, 1.0, values), times)
+        return np.repeat(row, times)[kept], columns[kept].astype(np.int64), values[kept]
 
     def _check_defaults(self) -> None:
         """Refuse attributes whose omitted value, in a sparse row, would be 1 where 0 is meant."""
         for index, attribute in enumerate(self._attributes):
             domain = attribute.domain or ("0",)
             if domain[0] != "0" and domain[0] == attribute.yes and not self._nominal[index]:
-                raise self._error(
+                raise self.error(
                     attribute.line,
                     f"{shown(attribute.name)} declares {attribute.yes} first, which is what an omitted value "
                     "of a sparse row means. Swap the values.",
@@ -302,7 +294,7 @@ class ArffReader(FileReader):
         if index in self._words:
             if word not in self._words[index]:
                 name = self._attributes[index].name
-                raise self._error(line, f"{shown(word)} is no declared value of {shown(name)}. Correct it.")
+                raise self.error(line, f"{shown(word)} is no declared value of {shown(name)}. Correct it.")
             return self._words[index][word]
         if word is None:
             return np.nan
@@ -310,46 +302,35 @@ class ArffReader(FileReader):
             found = numbers_in(word)
             if found.size == 1 and not np.isnan(found[0]):
                 return float(found[0])
-        raise self._error(line, f"{shown(word)} is no number. Correct it, or write ? for a missing value.")
+        raise self.error(line, f"{shown(word)} is no number. Correct it, or write ? for a missing value.")
 
-    def _check(self, rows: list[Row], row: Any, index: Any, values: NDArray[np.float64]) -> None:
-        """Refuse numbers that are not finite, or not 0 or 1 where they have to be; NaN is a missing value."""
+    def _check(
+        self, rows: list[Row], row: NDArray[np.int64], index: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> None:
+        """Refuse entries that are there twice, infinite numbers, and others than 0 and 1 as labels."""
+        twice = place_twice(row, index)
+        if twice is not None:
+            message = f"index {index[twice]} is there twice. Delete one of the two entries."
+            raise self.error(rows[row[twice]][0], message)
         wrong = (self._binary[index] & (values != 0) & (values != 1) & ~np.isnan(values)) | np.isinf(values)
         if wrong.any():
-            first = int(np.argmax(wrong))
-            place, attribute = (int(np.broadcast_to(part, wrong.shape).flat[first]) for part in (row, index))
-            name = shown(self._attributes[attribute].name)
-            kind = "0 or 1" if self._binary[attribute] else "finite"
-            message = f"{values.flat[first]:g} as {name} is not {kind}. Correct the value."
-            raise self._error(rows[place][0], message)
+            at = int(np.argmax(wrong))
+            kind = "0 or 1" if self._binary[index[at]] else "finite"
+            name = shown(self._attributes[index[at]].name)
+            raise self.error(rows[row[at]][0], f"{values[at]:g} as {name} is not {kind}. Correct it.")
 
-    def _add_dense(self, rows: list[Row], parts: list[GrowingCSR]) -> NDArray[np.float64]:
-        """Read rows of values between commas; return the features."""
+    def _dense(self, rows: list[Row]) -> _Entries:
+        """Read rows of values between commas; return those that are not 0."""
         values = self._dense_numbers(rows)
         if values is None:
-            table = [self._cells(line, text) for line, text in rows]
             values = np.array(
                 [
-                    [self._number(line, index, word) for index, word in enumerate(words)]
-                    for (line, _), words in zip(rows, table, strict=True)
+                    [self._number(line, index, word) for index, word in enumerate(self._cells(line, text))]
+                    for line, text in rows
                 ]
             )
-        self._check(rows, np.arange(len(rows))[:, None], np.arange(values.shape[1]), values)
-        labels = values[:, self._is_label]
-        for part, found in zip(parts[1:], (labels == 1, np.isnan(labels)), strict=True):
-            row, column = found.nonzero()
-            part.add(len(rows), row, column, np.ones(len(row)))
-        if not self._nominal.any():
-            return values[:, ~self._is_label]
-        X = np.zeros((len(rows), int(self._span[~self._is_label].sum())))
-        for index in np.flatnonzero(~self._is_label):
-            first, span, column = self._first[index], self._span[index], values[:, index]
-            if self._nominal[index]:
-                X[:, first : first + span] = column[:, None] == np.arange(1, span + 1)
-                X[np.isnan(column), first : first + span] = np.nan
-            else:
-                X[:, first] = column
-        return X
+        row, index = values.nonzero()
+        return row, index, values[row, index]
 
     def _dense_numbers(self, rows: list[Row]) -> NDArray[np.float64] | None:
         """Read rows of bare numbers and question marks, all at once; None if some row looks different."""
@@ -370,39 +351,21 @@ class ArffReader(FileReader):
     def _cells(self, line: int, text: bytes) -> list[Word]:
         words = _cells(text)
         if text.startswith(b"{") or words is None or len(words) != len(self._attributes):
-            raise self._error(
+            raise self.error(
                 line,
                 f"{shown(text)} has not one value for each of the {len(self._attributes)} attributes. "
                 "Separate values by commas, close all quotes, and leave out weights.",
             )
         return words
 
-    def _add_sparse(self, rows: list[Row], parts: list[GrowingCSR]) -> None:
+    def _sparse(self, rows: list[Row]) -> _Entries:
         """Read rows such as ``{3 1,17 0.5}``."""
         row, index, values = self._ones(rows) or self._sparse_numbers(rows) or self._sparse_words(rows)
         if np.any(index >= len(self._attributes)):
             at = int(np.argmax(index >= len(self._attributes)))
             message = f"index {index[at]} is beyond the {len(self._attributes)} attributes. Correct it."
-            raise self._error(rows[row[at]][0], message)
-        self._check(rows, row, index, values)
-        twice = GrowingCSR(np.bool_).add(len(rows), row, index, np.isnan(values))
-        if twice is not None:
-            message = f"index {index[twice]} is there twice. Delete one of the two entries."
-            raise self._error(rows[row[twice]][0], message)
-        label = self._is_label[index]
-        for part, kept in zip(parts[1:], (label & (values == 1), label & np.isnan(values)), strict=True):
-            part.add(len(rows), row[kept], self._first[index[kept]], np.ones(kept.sum()))
-        row, index, values = row[~label], index[~label], values[~label]
-        columns = self._first[index]
-        if (nominal := self._nominal[index]).any():  # a missing value is missing in all columns
-            missing = nominal & np.isnan(values)
-            times = np.where(missing, self._span[index], 1)
-            offset = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-            columns = np.repeat(columns + np.where(nominal & ~missing, values - 1, 0), times) + offset
-            kept = np.repeat(~(nominal & (values == 0)), times)  # the first declared value has no column
-            values = np.repeat(np.where(nominal & ~missing, 1.0, values), times)[kept]
-            row, columns = np.repeat(row, times)[kept], columns[kept].astype(np.int64)
-        parts[0].add(len(rows), row, columns, values)
+            raise self.error(rows[row[at]][0], message)
+        return row, index, values
 
     def _ones(self, rows: list[Row]) -> _Entries | None:
         """Read rows such as ``{3 1,17 1}``, the usual ones; None if some row looks different."""
@@ -444,7 +407,7 @@ class ArffReader(FileReader):
                 message = (
                     f"{shown(text)} is not {{index value, ...}}. Separate entries by commas, close quotes."
                 )
-                raise self._error(line, message)
+                raise self.error(line, message)
             for index, word in entries if body != b"," else ():
                 found.append((place, int(index), self._number(line, int(index), _word(word))))
         row, index, values = np.array(found, np.float64).reshape(-1, 3).T

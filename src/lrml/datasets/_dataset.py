@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, overload
 
@@ -52,11 +52,36 @@ class NumberedNames(Sequence[str]):
         return f"{self.prefix}{numbers}"
 
 
-class Schema(NamedTuple):
+class Columns(NamedTuple):
     """Names of features and of labels: None for texts, and where there are no labels."""
 
     features: Sequence[str] | None
     labels: Sequence[str] | None
+
+    def joined(self, other: Columns, *, listed: bool = False) -> Columns:
+        """Return the columns of two parts together; labels that come from lists are those of both, sorted."""
+        labels = _joined("labels", self.labels, other.labels, listed)
+        return Columns(_joined("features", self.features, other.features, False), labels)
+
+
+def _joined(
+    what: str, first: Sequence[str] | None, other: Sequence[str] | None, listed: bool
+) -> Sequence[str] | None:
+    if first == other or first is None or other is None:
+        return None if other is None else first
+    if isinstance(first, NumberedNames) and isinstance(other, NumberedNames):
+        start = min(first.start, other.start)
+        stop = max(first.start + first.length, other.start + other.length)
+        return NumberedNames(first.prefix, stop - start, start)
+    if listed:
+        return tuple(sorted({*first, *other}))
+    if len(first) != len(other):
+        raise ValueError(f"One part has {len(first)} {what}, another {len(other)}. Do they belong together?")
+    column = next(k for k, pair in enumerate(zip(first, other, strict=True)) if pair[0] != pair[1])
+    raise ValueError(
+        f"Column {column} of the {what} is {shown(first[column])} in one part and {shown(other[column])} in "
+        "another. Give all parts the same columns in the same order."
+    )
 
 
 def places_of(names: Sequence[str], wanted: Sequence[str]) -> NDArray[np.int64] | None:
@@ -92,6 +117,31 @@ def placed(matrix: Any, places: NDArray[np.int64] | None, width: int) -> Any:
     kept = columns >= 0
     cells = (rows[kept], columns[kept].astype(np.int32))
     return sparse.csr_array((matrix.data[kept], cells), shape=(matrix.shape[0], width))
+
+
+def place_twice(row: NDArray[np.int64], column: NDArray[np.int64]) -> int | None:
+    """Return which of some cells of a matrix is there for the second time; None if each is there once."""
+    key = row * 2**31 + column
+    if np.all(key[1:] > key[:-1]):  # as in most files
+        return None
+    order = np.argsort(key, kind="stable")
+    twice = np.flatnonzero(np.diff(key[order]) == 0)
+    return int(order[twice[0] + 1]) if twice.size else None
+
+
+def csr_of(
+    shape: tuple[int, int], row: NDArray[np.int64], column: NDArray[np.int64], values: NDArray[Any]
+) -> sparse.csr_array:
+    """Return the matrix with these cells, each of which is there once; zeros are left out."""
+    key = row * 2**31 + column
+    if np.any(key[1:] < key[:-1]):
+        order = np.argsort(key)
+        column, values = column[order], values[order]
+    ends = np.cumsum(np.bincount(row + 1, minlength=shape[0] + 1))
+    ends = ends.astype(np.int32) if ends[-1] < 2**31 else ends
+    found = sparse.csr_array((values, column.astype(np.int32), ends), shape=shape)
+    found.eliminate_zeros()
+    return found
 
 
 def indicator(lists: Iterable[Iterable[str]], names: Sequence[str]) -> sparse.csr_array:
@@ -149,12 +199,11 @@ class Dataset:
     first_row: int = 0
 
     def __post_init__(self) -> None:
-        columns = {"feature": _columns_of(self.X), "label": _columns_of(self.Y)}
         X, Y = _to_matrix("X", self.X), None if self.Y is None else _to_matrix("Y", self.Y)
-        if X.dtype != np.float64:
-            X = X.astype(np.float64)
+        found: dict[str, Any] = {"X": X if X.dtype == np.float64 else X.astype(np.float64), "Y": Y}
         if np.isinf(X if isinstance(X, np.ndarray) else X.data).any():
             raise ValueError("X has infinite values. Replace them by numbers, or by NaN if they are missing.")
+        found["feature_names"] = _checked_names("feature", self.feature_names, self.X, X.shape[1])
         if Y is not None:
             if X.shape[0] != Y.shape[0]:
                 raise ValueError(f"X has {X.shape[0]} rows, but Y has {Y.shape[0]}. Pass as many of both.")
@@ -164,15 +213,10 @@ class Dataset:
                 raise ValueError(
                     f"Y has the value {wrong.flat[0]}. Write 1 where a label applies and 0 elsewhere."
                 )
-            Y = Y if Y.dtype in (np.int8, np.uint8) else Y.astype(np.uint8)
-        object.__setattr__(self, "X", X)
-        object.__setattr__(self, "Y", Y)
-        for what, matrix in (("feature", X), ("label", Y)):
-            if matrix is not None:
-                names = getattr(self, f"{what}_names")
-                object.__setattr__(
-                    self, f"{what}_names", _checked_names(what, names, columns[what], matrix.shape[1])
-                )
+            found["Y"] = Y if Y.dtype in (np.int8, np.uint8) else Y.astype(np.uint8)
+            found["label_names"] = _checked_names("label", self.label_names, self.Y, Y.shape[1])
+        for key, value in found.items():
+            object.__setattr__(self, key, value)
         if self.n_train is not None and not 0 < self.n_train < X.shape[0]:
             raise ValueError(
                 f"n_train is {self.n_train}, which leaves no training or no test row of {X.shape[0]}. Pass "
@@ -194,9 +238,9 @@ class Dataset:
         return *self.X.shape, 0 if self.Y is None else self.Y.shape[1]
 
     @property
-    def schema(self) -> Schema:
+    def columns(self) -> Columns:
         """The names of the columns."""
-        return Schema(self.feature_names, self.label_names)
+        return Columns(self.feature_names, self.label_names)
 
     @property
     def targets(self) -> Any:
@@ -234,18 +278,15 @@ class Dataset:
         first = self.first_row + (index.start or 0) if isinstance(index, slice) else 0
         return replace(self, X=self.X[index], Y=Y, unknown=unknown, n_train=None, first_row=first)
 
-    def with_columns(self, schema: Schema) -> Dataset:
+    def with_columns(self, columns: Columns) -> Dataset:
         """Return the rows with these columns, matched by name; others are left out, new ones are 0."""
-        X = placed(self.X, places_of(self.feature_names, schema.features or ()), len(schema.features or ()))
-        if self.Y is None or schema.labels is None:
-            return replace(self, X=X, feature_names=schema.features, Y=None, unknown=None, label_names=None)
-        places, width = places_of(self.label_names, schema.labels), len(schema.labels)
-        Y, unknown = (
-            None if part is None else placed(part, places, width) for part in (self.Y, self.unknown)
-        )
-        return replace(
-            self, X=X, Y=Y, unknown=unknown, feature_names=schema.features, label_names=schema.labels
-        )
+        features, labels = columns.features or (), None if self.Y is None else columns.labels
+        X = placed(self.X, places_of(self.feature_names, features), len(features))
+        Y = unknown = None
+        if labels is not None:
+            places = places_of(self.label_names, labels)
+            Y, unknown = (p if p is None else placed(p, places, len(labels)) for p in (self.Y, self.unknown))
+        return replace(self, X=X, Y=Y, unknown=unknown, feature_names=features, label_names=labels)
 
     @classmethod
     def concat(cls, parts: Sequence[Dataset], *, split: bool = False, listed: bool = False) -> Dataset:
@@ -254,29 +295,26 @@ class Dataset:
         All parts have the same columns, except that numbered ones are widened to the longest, and that labels
         which come from lists (``listed``) are those of all parts, sorted.
         """
-        first, schema = parts[0], parts[0].schema
-        for part in parts[1:]:
-            labels = joined("labels", schema.labels, part.label_names, listed)
-            schema = Schema(joined("features", schema.features, part.feature_names, False), labels)
-        parts = [part.with_columns(schema) for part in parts]
+        first = parts[0]
+        columns = reduce(lambda one, other: one.joined(other, listed=listed), (p.columns for p in parts))
+        parts = [part if part.columns == columns else part.with_columns(columns) for part in parts]
         for key in ("X", "Y"):
             if len({_storage(getattr(part, key)) for part in parts}) > 1:
                 raise ValueError(f"{key} is dense in some parts and sparse in others. Convert one of them.")
         unknown = None
         if any(part.unknown is not None for part in parts):
-            marks = [part.unknown for part in parts]
-            known = [sparse.csr_array((len(part), part.shape[2]), dtype=np.bool_) for part in parts]
-            unknown = _stacked([one if two is None else two for one, two in zip(known, marks, strict=True)])
-        return cls(
-            name=first.name,
+            known = (sparse.csr_array((len(part), part.shape[2]), dtype=np.bool_) for part in parts)
+            marks = (part.unknown for part in parts)
+            unknown = _stacked([k if mark is None else mark for k, mark in zip(known, marks, strict=True)])
+        return replace(
+            first,
             X=_stacked([part.X for part in parts]),
-            Y=None if schema.labels is None else _stacked([part.Y for part in parts]),
-            feature_names=schema.features,
-            label_names=schema.labels,
+            Y=None if columns.labels is None else _stacked([part.Y for part in parts]),
+            feature_names=columns.features,
+            label_names=columns.labels,
             n_train=len(first) if split else None,
             provenance="; ".join(dict.fromkeys(part.provenance for part in parts if part.provenance)),
             unknown=unknown,
-            first_row=first.first_row,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -372,6 +410,12 @@ class TextDataset:
         tags = self.tags and [self.tags[number] for number in numbers]
         return replace(self, texts=[self.texts[number] for number in numbers], tags=tags, n_train=None)
 
+    @classmethod
+    def concat(cls, parts: Sequence[TextDataset]) -> TextDataset:
+        """Put texts together; they have tags if those of the first part do."""
+        tags = None if parts[0].tags is None else [row for part in parts for row in part.tags or ()]
+        return replace(parts[0], texts=[text for part in parts for text in part.texts], tags=tags)
+
 
 def _storage(matrix: object) -> str:
     return "sparse" if sparse.issparse(matrix) else "dense"
@@ -381,12 +425,6 @@ def _stacked(parts: Sequence[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     return np.vstack(parts) if isinstance(parts[0], np.ndarray) else sparse.vstack(parts, format="csr")
-
-
-def _columns_of(matrix: object) -> tuple[str, ...] | None:
-    """Return the names of the columns of a frame, if they are texts."""
-    names = tuple(getattr(matrix, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _to_matrix(key: str, matrix: Any) -> Any:
@@ -412,10 +450,12 @@ def _to_matrix(key: str, matrix: Any) -> Any:
     return found
 
 
-def _checked_names(
-    what: str, given: Sequence[str] | None, columns: Sequence[str] | None, count: int
-) -> Sequence[str]:
-    names = given if given is not None else columns or NumberedNames(what, count)
+def _checked_names(what: str, given: Sequence[str] | None, matrix: Any, count: int) -> Sequence[str]:
+    """Return the names of columns: those given, those of a frame if they are texts, or numbers."""
+    columns = tuple(getattr(matrix, "columns", ()))
+    if given is None and columns and all(isinstance(name, str) for name in columns):
+        given = columns
+    names = NumberedNames(what, count) if given is None else given
     if not isinstance(names, NumberedNames):
         names = tuple(names)
         if len(set(names)) < len(names):
@@ -424,24 +464,3 @@ def _checked_names(
     if len(names) != count:
         raise ValueError(f"There are {len(names)} {what}_names for {count} columns. Pass one per column.")
     return names
-
-
-def joined(
-    what: str, first: Sequence[str] | None, other: Sequence[str] | None, listed: bool
-) -> Sequence[str] | None:
-    """Return the names of the columns of two parts together."""
-    if first == other or first is None or other is None:
-        return first if other is not None else None
-    if isinstance(first, NumberedNames) and isinstance(other, NumberedNames):
-        start = min(first.start, other.start)
-        stop = max(first.start + first.length, other.start + other.length)
-        return NumberedNames(first.prefix, stop - start, start)
-    if listed:
-        return tuple(sorted({*first, *other}))
-    if len(first) != len(other):
-        raise ValueError(f"One part has {len(first)} {what}, another {len(other)}. Do they belong together?")
-    column = next(k for k, pair in enumerate(zip(first, other, strict=True)) if pair[0] != pair[1])
-    raise ValueError(
-        f"Column {column} of the {what} is {shown(first[column])} in one part and {shown(other[column])} in "
-        "another. Give all parts the same columns in the same order."
-    )

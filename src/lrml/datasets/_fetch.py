@@ -139,8 +139,8 @@ def fetch_mulan(
     <Dataset bibtex: X (7395, 1836) sparse, Y (7395, 159) sparse, train 4880 / test 2515>
     """
     from lrml.datasets._arff import ArffReader  # noqa: PLC0415 - a list of datasets needs no NumPy
-    from lrml.datasets._dataset import Dataset  # noqa: PLC0415
     from lrml.datasets._roles import Roles  # noqa: PLC0415
+    from lrml.datasets._source import Source  # noqa: PLC0415
 
     entry = _entry(name)
     files = dataset_status(name, data_home, verify=True).files
@@ -158,9 +158,9 @@ def fetch_mulan(
     _download(entry, wanted)
     train, test, labels = (status.path for status in files)
     readers = [ArffReader(path, Roles(), xml=labels) for path in (train, test)]
-    parts = [next(reader.blocks(None, 0, None, True)) for reader in readers]
+    found: Dataset = Source(readers, name=name, n_train_readers=1).read()
     origin = f"Mulan, {entry.domain}; {entry.source}; cite {entry.citation}"
-    return replace(Dataset.concat(parts, split=True), name=name, provenance=origin)
+    return replace(found, provenance=origin)
 
 
 def _entry(name: str) -> MulanEntry:

@@ -13,7 +13,8 @@ FORMATS = {
     "jsonl": (".jsonl", ".ndjson"),
     "parquet": (".parquet", ".pq"),
     "text": (".txt",),  # or XMC, if the first line is three numbers
-    "npz": (".npz",),
+    "npy": (".npy",),  # features, such as embeddings
+    "npz": (".npz",),  # what `Dataset.save` writes, or features
 }
 """Formats and their suffixes; .gz, .bz2 or .xz may follow."""
 

@@ -22,7 +22,7 @@ from lrml.datasets._lines import numbered_lines
 from lrml.datasets._pairs import PairReader, is_xmc_header
 from lrml.datasets._roles import Roles
 from lrml.datasets._source import MemoryReader, Source
-from lrml.datasets._tables import TableReader
+from lrml.datasets._tables import ArrayReader, TableReader
 from lrml.datasets._texts import FolderReader
 
 _NAMES = ("feature_names", "label_names")
@@ -35,9 +35,11 @@ _READERS: dict[str, tuple[Any, tuple[str, ...], tuple[str, ...]]] = {  # their o
     "jsonl": (TableReader, (), _TEXTS),
     "parquet": (TableReader, ("sparse",), (*_TEXTS, "features")),
     "text": (TableReader, (), ()),
-    "npz": (MemoryReader.of_file, (), ()),
+    "npy": (ArrayReader, (), _TEXTS),
+    "npz": (ArrayReader.of_npz, (), _TEXTS),
     "folder": (FolderReader, (), ()),
 }
+_ARRAYS = ("npy", "npz")
 _ROLES = tuple(one.name for one in fields(Roles) if one.name not in ("kind", "format", "reasons"))
 
 
@@ -58,8 +60,9 @@ def open_source(
     ----------
     paths : path-like or sequence of path-like, or binary stream
         A file, perhaps compressed (``.gz``, ``.bz2``, ``.xz``), a pattern such as ``"folder/*.parquet"``, or
-        several of one format and with the same columns; the name of a dataset, see `fetch_mulan`; or ``"-"``
-        or an open stream, of which each line is a text.
+        several of one format and with the same columns; an array of features and the table of its labels,
+        such as ``["embeddings.npy", "tags.csv"]``; the name of a dataset, see `fetch_mulan`; or ``"-"`` or an
+        open stream, of which each line is a text.
     roles : Roles, default=None
         What is known of the columns. What it leaves open is guessed from the names of the columns and the
         first 1000 rows; which columns of a table of numbers are labels is never guessed, unless one lists
@@ -102,10 +105,16 @@ def open_source(
                 f"such as ./{listed[0]} if a file is meant."
             )
         return Source([MemoryReader(_named(str(listed[0]), data_home))], rows, name)
-    files = [Path(path) for each in listed for path in _matching(each)]
-    kinds = {_kind_of(path, format) for path in files}
-    if len(kinds) != 1:
-        raise ValueError(f"{len(files)} files of the formats {', '.join(sorted(kinds))}: pass one of them.")
+    found = [(path, _kind_of(path, format)) for each in listed for path in map(Path, _matching(each))]
+    files = [path for path, kind in found if kind in _ARRAYS] or [path for path, _ in found]
+    tables = [path for path, kind in found if kind not in _ARRAYS and path not in files]
+    kinds = {kind for path, kind in found if path in files}
+    if len(kinds) != 1 or len(tables) not in (0, len(files)):
+        formats = ", ".join(sorted({kind for _, kind in found}))
+        raise ValueError(
+            f"{len(found)} files of the formats {formats} do not belong together. Pass files of one format, "
+            "or arrays of features and a table of labels for each."
+        )
     (kind,) = kinds
     opener, known, used = _READERS[kind]
     for key in options:
@@ -115,7 +124,9 @@ def open_source(
                 f"{kind} files have no option {shown(key)}. {did_you_mean(key, every)}Options are: "
                 f"{', '.join(every)}."
             )
-    readers = [opener(path, replace(said, format=kind), **options) for path in files]
+    said = replace(said, format=kind)
+    readers = [opener(path, said, **options) for path in files if not tables]
+    readers += [opener(path, said, table=table) for path, table in zip(files, tables, strict=False)]
     if test is None:
         return Source(readers, rows, name)
     later = open_source(test, roles=said, format=format, rows=rows, **options)
@@ -176,5 +187,6 @@ def _matching(path: str | os.PathLike[str]) -> list[str]:
         return [name]
     found = sorted(glob.glob(name))
     if not found:
-        raise FileNotFoundError(f"There is no file {name!r}. Check the path.")
+        guess = did_you_mean(name, mulan_entries())
+        raise FileNotFoundError(f"There is no file {name!r}. {guess}Check the path.")
     return found

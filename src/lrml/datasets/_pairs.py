@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -12,21 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from lrml._shown import shown
-from lrml.datasets._dataset import Dataset, NumberedNames, Schema
-from lrml.datasets._lines import (
-    DatasetFormatError,
-    FileReader,
-    GrowingCSR,
-    Row,
-    chunks,
-    decoded,
-    numbered_lines,
-    numbers_in,
-    significant_lines,
-)
+from lrml.datasets._dataset import Columns, Dataset, NumberedNames, csr_of, place_twice
+from lrml.datasets._lines import FileReader, Row, decoded, numbered_lines, numbers_in, significant_lines
 from lrml.datasets._roles import Roles
 
 _MOST = 2**31 - 1  # column indices are stored in 32 bits
@@ -57,7 +46,8 @@ class PairReader(FileReader):
     header : bool
         Whether the first line says how many rows and columns there are, as in XMC.
     n_features, n_labels : int, optional
-        Of svmlight, whose files do not say it: by default, the highest index and label that occur.
+        Of svmlight, whose files do not say it: by default, as many as there are names, or the highest index
+        and label that occur.
     feature_names, label_names : path-like or sequence of str, optional
         The names of the columns, or a file with one a line.
     """
@@ -70,117 +60,97 @@ class PairReader(FileReader):
         header: bool,
         n_features: int | None = None,
         n_labels: int | None = None,
-        feature_names: str | os.PathLike[str] | Sequence[str] | None = None,
-        label_names: str | os.PathLike[str] | Sequence[str] | None = None,
+        feature_names: Any = None,
+        label_names: Any = None,
     ) -> None:
-        names = {"feature_names": feature_names, "label_names": label_names}
-        super().__init__(path, roles, header=header, n_features=n_features, n_labels=n_labels, **names)
-        self.header = header
-        self._base: int | None = 0 if header or roles.zero_based else None
-        if roles.zero_based is False:
-            self._base = 1
-        self.roles, self.n_rows = replace(roles, kind="numbers"), None
-        self._widths: Any = [n_features, n_labels]
+        given = {"feature_names": feature_names, "label_names": label_names}
+        super().__init__(path, roles, header=header, n_features=n_features, n_labels=n_labels, **given)
+        self.roles, self._header, self._n_rows = replace(roles, kind="numbers"), header, 0
+        self._base = 0 if header or roles.zero_based else None if roles.zero_based is None else 1
+        widths: list[int | None] = [n_features, n_labels]
         if header:
             _, first = next(numbered_lines(path), (1, b""))
             match = _HEADER.fullmatch(first)
             if match is None or not all(0 < int(size) <= _MOST for size in match.groups()[:2]):
-                raise DatasetFormatError.at(
-                    path,
+                raise self.error(
                     1,
                     f'{shown(first.strip())} is not "n d L", the numbers of rows, features and labels. Put '
                     "such a line first, or read the file as svmlight, which has none.",
                 )
-            self.n_rows, *self._widths = map(int, match.groups())
-        self.has_first_pass = None in self._widths or self._base is None
-        self._names = [_names(source) for source in (feature_names, label_names)]
+            self._n_rows, widths[0], widths[1] = map(int, match.groups())
+        self._names = [_names(source) for source in given.values()]
+        for place, (key, names) in enumerate(zip(given, self._names, strict=True)):
+            if names is not None and len(names) != (widths[place] or len(names)):
+                raise ValueError(f"{path} has {widths[place]} columns for {len(names)} {key}. Pass one each.")
+            widths[place] = widths[place] if names is None else len(names)
+        self._d, self._n_labels = widths
+        self.has_first_pass = None in (self._d, self._n_labels, self._base)
 
     @cached_property
-    def schema(self) -> Schema:
+    def columns(self) -> Columns:
         """The names of the columns; finding them reads a svmlight file once, unless the widths are given."""
-        if None in self._widths or self._base is None:
-            found = _Pairs(self, self._base)
-            for chunk in chunks(self._lines()):
-                found.add(chunk, count_only=True)
-            return self._schema(found)
-        return self._schema(None)
+        if not self.has_first_pass:
+            return self._columns(0, 0, 0)
+        lines, (start, stop, n_labels) = self.records(), (1, 1, 0)
+        while chunk := list(islice(lines, self.bulk)):
+            first, end, count = _range(self._cells(chunk))
+            start, stop, n_labels = min(start, first), max(stop, end), max(n_labels, count)
+        return self._columns(start, stop, n_labels)
 
-    def _schema(self, found: _Pairs | None) -> Schema:
-        """Return the names of the columns, as far as rows tell how many there are."""
-        base = self._base if found is None else found.base
-        if base is None:
-            base = int(found is not None and found.lowest > 0)
-        d, n_labels = self._widths
-        if found is not None:
-            d = max(found.highest + 1 - base, 0) if d is None else d
-            n_labels = found.highest_label + 1 if n_labels is None else n_labels
-            if found.highest - base >= d:
-                raise self._error(
-                    None, f"Index {found.highest} is beyond the {d} features. Raise n_features."
-                )
-            if not d:
-                raise self._error(None, "There are no features. Pass n_features.")
-        names: list[Sequence[str]] = []
-        for what, given, count, start in (
-            ("feature", self._names[0], d or 0, base),
-            ("label", self._names[1], n_labels or 0, 0),
-        ):
-            if given is not None and len(given) != count:
-                raise ValueError(f"{self.path} has {count} {what}s, but there are {len(given)} {what}_names.")
-            names.append(NumberedNames(what, count, start) if given is None else given)
-        return Schema(names[0], names[1] if n_labels else None)
+    def _columns(self, start: int, stop: int, n_labels: int) -> Columns:
+        """Return the columns, where the file does not say from where to where indices and labels go."""
+        start = start if self._base is None else self._base
+        if self._d is not None and stop > start + self._d:
+            raise self.error(None, f"Index {stop - 1} is beyond the {self._d} features. Raise n_features.")
+        d = max(stop - start, 0) if self._d is None else self._d
+        labels = NumberedNames("label", n_labels if self._n_labels is None else self._n_labels)
+        features = self._names[0] or NumberedNames("feature", d, start)
+        return Columns(features, None if self._n_labels == 0 else self._names[1] or labels)
 
-    def _lines(self) -> Iterator[Row]:
-        if not self.header:
+    def records(self) -> Iterator[Row]:
+        """Yield the lines of rows; of XMC so many as the first line says."""
+        if not self._header:
             yield from significant_lines(self.path, b"#")
             return
-        count, number, n = 0, 1, self.n_rows or 0
-        lines = numbered_lines(self.path)
-        next(lines)
-        for number, line in lines:  # an empty line is a row, but not after the last one
-            if count == n and line.strip():
-                message = f"There are more rows than the {n} that the first line says. Correct it."
-                raise self._error(number, message)
+        count, number, n = 0, 1, self._n_rows
+        for number, line in islice(numbered_lines(self.path), 1, None):
             if count < n:
-                count += 1
                 yield number, line.rstrip()
+                count += 1
+            elif line.strip():  # an empty line is a row, but not after the last one
+                message = f"There are more rows than the {n} that the first line says. Correct it."
+                raise self.error(number, message)
         if count < n:
             message = f"The file ends after {count} rows, but its first line says {n}. Is it complete?"
-            raise self._error(number, message)
+            raise self.error(number, message)
 
-    def blocks(
-        self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
-    ) -> Generator[Dataset, None, int]:
-        """Yield so many rows at a time; without a schema, a block is as wide as its rows say."""
-        lines = self._lines()
-        count = sum(1 for _ in islice(lines, skip))
-        base = self._base
-        if schema is None and rows is not None and base is None:
-            base = 1  # one block cannot say it
-        while True:
-            block = _Pairs(self, base)
-            for chunk in chunks(islice(lines, rows)):
-                block.add(chunk)
-            if not block.n_rows:
-                break
-            columns = self._schema(block) if schema is None else schema
-            yield block.dataset(columns, labelled, count)
-            count += block.n_rows
-        if not count:
-            raise self._error(None, "There are no rows. Is the file complete?")
-        return count
+    def dataset(self, records: list[Row], columns: Columns | None, first_row: int) -> Dataset:
+        """Convert rows; without columns they are as wide as these rows say."""
+        cells = self._cells(records)
+        if columns is None:
+            fixed = self._d is not None and self._base is None  # only all rows say where they begin
+            columns = self.columns if fixed else self._columns(*_range(cells))
+        features, labels = columns.features or (), columns.labels
+        base = features.start if isinstance(features, NumberedNames) else self._base or 0
+        (row, index, values), (label_row, label) = cells
+        Y = None
+        if labels is not None and not self.roles.unlabelled:
+            Y = csr_of((len(records), len(labels)), label_row, label, np.ones(len(label), np.uint8))
+        return Dataset(
+            self.name,
+            csr_of((len(records), len(features)), row, index - base, values),
+            Y,
+            features,
+            None if Y is None else labels,
+            provenance=self.path.name,
+            first_row=first_row,
+        )
 
+    def _cells(self, rows: list[Row]) -> tuple[tuple[Any, Any, Any], tuple[Any, Any]]:
+        """Return row, index and value of each pair, and row and number of each label.
 
-class _Pairs:
-    """Rows that are collected chunk by chunk."""
-
-    def __init__(self, reader: PairReader, base: int | None) -> None:
-        self._reader, self.base, self.n_rows = reader, base, 0
-        self._X, self._Y = GrowingCSR(np.float64), GrowingCSR(np.uint8)
-        self.lowest, self.highest, self.highest_label = _MOST, -1, -1
-
-    def add(self, rows: list[Row], *, count_only: bool = False) -> None:
-        """Read a chunk of rows: check its structure, then convert all numbers at once."""
+        The structure of all rows is checked first; then all numbers are converted at once.
+        """
         text = b"\n".join([row for _, row in rows] + [b""])
         try:
             if _ROWS.fullmatch(text) is None:
@@ -189,67 +159,39 @@ class _Pairs:
         except ValueError:
             self._explain(rows)
             raise
-        pair_counts = np.array([row.count(b":") for _, row in rows])
-        # Commas are only between labels; a row without any has one if its first part has no colon.
-        label_counts = np.array([_n_labels(row) for _, row in rows])
-        sizes = np.column_stack([label_counts, 2 * pair_counts]).ravel()
+        n_pairs = np.array([row.count(b":") for _, row in rows])
+        n_labels = np.array([_n_labels(row) for _, row in rows])
+        sizes = np.column_stack([n_labels, 2 * n_pairs]).ravel()
         is_pair = np.repeat(np.tile([False, True], len(rows)), sizes)
-        places = np.arange(len(rows))
-        label, pairs = numbers[~is_pair], numbers[is_pair].reshape(-1, 2)
-        self._add(rows, np.repeat(places, label_counts), label, None, count_only)
-        self._add(rows, np.repeat(places, pair_counts), pairs[:, 0], pairs[:, 1], count_only)
-        self.n_rows += len(rows)
+        pairs, places = numbers[is_pair].reshape(-1, 2), np.arange(len(rows))
+        row, label_row = np.repeat(places, n_pairs), np.repeat(places, n_labels)
+        if np.isinf(pairs[:, 1]).any():
+            at = int(np.argmax(np.isinf(pairs[:, 1])))
+            message = f"the value {pairs[at, 1]} is not finite. Write nan if it is missing."
+            raise self.error(rows[row[at]][0], message)
+        # Where features may be counted from 0 or 1, the largest index is checked with the columns.
+        first = self._base or 0
+        last = _MOST - 1 if self._d is None else first + self._d - (self._base is not None)
+        index = self._whole("index", rows, row, pairs[:, 0], first, last)
+        last = _MOST - 1 if self._n_labels is None else self._n_labels - 1
+        label = self._whole("label", rows, label_row, numbers[~is_pair], 0, last)
+        return (row, index, pairs[:, 1]), (label_row, label)
 
-    def _add(
-        self,
-        rows: list[Row],
-        row: NDArray[np.int64],
-        column: NDArray[np.float64],
-        values: NDArray[np.float64] | None,
-        count_only: bool,
-    ) -> None:
-        """Check and keep the labels of some rows, or their indices with values."""
-
-        def refuse(at: int, message: str) -> DatasetFormatError:
-            return self._reader._error(rows[row[at]][0], message)
-
-        what, first, limit = "label", 0, self._reader._widths[1]
-        if values is not None:
-            what, first, limit = "index", self.base or 0, self._reader._widths[0]
-            if np.isinf(values).any():
-                at = int(np.argmax(np.isinf(values)))
-                raise refuse(at, f"the value {values[at]} is not finite. Write nan if it is missing.")
-            self.lowest = int(column.min(initial=self.lowest))
-            self.highest = int(column.max(initial=self.highest))
-        else:
-            self.highest_label = int(column.max(initial=self.highest_label))
-        # Where features may be counted from 0 or 1, the largest index is checked at the end.
-        stop = _MOST if limit is None else limit + (1 if values is not None and self.base is None else first)
-        wrong = (column < first) | (column >= stop) | (column != np.floor(column))
+    def _whole(
+        self, what: str, rows: list[Row], row: Any, found: NDArray[np.float64], first: int, last: int
+    ) -> NDArray[np.int64]:
+        """Return indices or labels as integers; refuse others, and one that is in a row twice."""
+        wrong = (found < first) | (found > last) | (found != np.floor(found))
         if wrong.any():
             at = int(np.argmax(wrong))
-            from_1 = what == "index" and (self.base, column[at]) == (0, stop)
-            hint = ", or pass zero_based=False" if from_1 else ""
-            message = f"{what} {column[at]:.17g} is not an integer from {first} to {stop - 1}"
-            raise refuse(at, f"{message}. Correct it{hint}.")
-        if not count_only:
-            kept = np.ones(len(column), np.uint8) if values is None else values
-            matrix = self._Y if values is None else self._X
-            twice = matrix.add(len(rows), row, column.astype(np.int64), kept)
-            if twice is not None:
-                raise refuse(twice, f"{what} {column[twice]:.0f} is there twice. Delete one of the two.")
-
-    def dataset(self, schema: Schema, labelled: bool, first_row: int) -> Dataset:
-        """Return the rows."""
-        features = schema.features or ()
-        base = features.start if isinstance(features, NumberedNames) else self.base or 0
-        X = self._X.matrix(len(features) + base)
-        if base:
-            X = sparse.csr_array((X.data, X.indices - base, X.indptr), shape=(X.shape[0], len(features)))
-        Y = self._Y.matrix(len(schema.labels)) if labelled and schema.labels is not None else None
-        labels = None if Y is None else schema.labels
-        source = os.path.basename(self._reader.path)
-        return Dataset(self._reader.name, X, Y, features, labels, None, source, None, first_row)
+            message = f"{what} {found[at]:.17g} is not an integer from {first} to {last}. Correct it"
+            hint = ", or pass zero_based=False" if what == "index" and found[at] == last + 1 else ""
+            raise self.error(rows[row[at]][0], f"{message}{hint}.")
+        whole = found.astype(np.int64)
+        if (at_ := place_twice(row, whole)) is not None:
+            message = f"{what} {whole[at_]} is there twice. Delete one of the two."
+            raise self.error(rows[row[at_]][0], message)
+        return whole
 
     def _explain(self, rows: list[Row]) -> None:
         """Say which part of which row is wrong."""
@@ -262,14 +204,22 @@ class _Pairs:
                 except ValueError:
                     wrong = True
                 if wrong:
-                    raise self._reader._error(
+                    raise self.error(
                         line,
                         f'{shown(part)} is neither a list of labels in front, like "0,4", nor an index and '
                         'a number, such as "3:0.5". Correct it.',
                     ) from None
 
 
+def _range(cells: Any) -> tuple[int, int, int]:
+    """Return from where features are counted, the index after the last, and the number of labels."""
+    (_, index, _), (_, label) = cells
+    stop = int(index.max(initial=-1)) + 1
+    return int(not (index == 0).any()), stop, int(label.max(initial=-1)) + 1
+
+
 def _n_labels(row: bytes) -> int:
+    """Return how many labels stand in front: commas are only between them."""
     if row[:1] in (b" ", b"\t", b""):
         return 0
     commas = row.count(b",")
@@ -278,8 +228,6 @@ def _n_labels(row: bytes) -> int:
 
 def _names(source: Any) -> Sequence[str] | None:
     """Return names, or those in a file with one a line."""
-    if source is None or isinstance(source, NumberedNames):
-        return source
     if isinstance(source, str | os.PathLike):
         return tuple(decoded(source, number, line).rstrip("\r\n") for number, line in numbered_lines(source))
-    return tuple(source)
+    return source if source is None or isinstance(source, NumberedNames) else tuple(source)

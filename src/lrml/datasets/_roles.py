@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import json
 import os
 import re
@@ -13,7 +12,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal
 
-from lrml._shown import shortened, shown
+from lrml._shown import did_you_mean, shortened, shown
 from lrml.datasets._lines import DatasetFormatError
 
 _TEXT_NAMES, _SHORT_TEXT_NAMES, _TAG_NAMES = (
@@ -27,8 +26,7 @@ _TEXT_NAMES, _SHORT_TEXT_NAMES, _TAG_NAMES = (
     )
 )
 _SEPARATORS = ("\n", "|", ";", ",")  # the rarer inside a tag, the earlier
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|nan|inf", re.ASCII | re.IGNORECASE)
-_FLAGS = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
+FLAGS = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0, "no": 0.0, "yes": 1.0}
 _LISTED = 8  # names in a message
 _ENOUGH_VALUES = 10  # different ones, to see whether blanks separate tags
 
@@ -165,19 +163,16 @@ class _Column:
     def __init__(self, name: str, values: Iterable[Any]) -> None:
         self.name = name
         self.key = " ".join(re.findall(r"[^\W_]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", name))).lower()
+        self.words = frozenset(self.key.split())
         self.filled = [value for value in values if not (value is None or value == "")]
         self.strings = [value for value in self.filled if isinstance(value, str)]
         lists = sum(isinstance(value, list) for value in self.filled)
         self.is_list = 2 * lists > len(self.filled)  # a few rows may be wrong: reading them says which
-        numbers = sum(map(_is_number, self.filled))
+        numbers = sum(is_number(value) or flag_of(value) is not None for value in self.filled)
         self.is_number = bool(self.filled) and numbers == len(self.filled)
         self.is_no_number = 2 * numbers <= len(self.filled)
         self.is_flag = self.is_number and all(flag_of(value) is not None for value in self.filled)
         self.is_text = bool(self.strings) and not self.is_number and 2 * len(self.strings) > len(self.filled)
-
-    def is_called(self, words: frozenset[str], *, wholly: bool) -> bool:
-        """Whether the name is one of some words, or has one of them."""
-        return self.key in words if wholly else bool(words & set(self.key.split()))
 
     @cached_property
     def length(self) -> float:
@@ -201,15 +196,17 @@ class _Column:
         return short and 2 * len(set(parts)) <= len(parts) and len(parts) > 1.2 * len(self.strings)
 
 
-def _is_number(value: object) -> bool:
-    if isinstance(value, str):
-        return _NUMBER.fullmatch(value.strip()) is not None or flag_of(value) is not None
-    return isinstance(value, int | float)
+def is_number(value: object) -> bool:
+    """Whether a cell holds a number."""
+    try:
+        return not isinstance(value, list | dict) and float(value) is not None  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
 
 
 def flag_of(value: object) -> float | None:
     """Return what a cell of a 0/1 column says; None if it says neither."""
-    return _FLAGS.get(str(value).strip().lower())
+    return FLAGS.get(str(value).strip().lower())
 
 
 def counts_rows(values: Iterable[object]) -> bool:
@@ -291,194 +288,186 @@ def find_roles(
     asked : Roles
         What the caller said, with the format.
     """
-    asked = _resolved(path, names, asked)
-    if names[0] == "" and counts_rows(row[0] for row in sample) and "" not in (asked.features or ()):
-        asked = replace(asked, ignore=(*asked.ignore, ""))
-    reasons: dict[str, str] = {}
-    if asked.kind == "numbers" and (asked.has_labels or asked.unlabelled):
-        return _numbers(path, names, asked, reasons)
-    columns = [_Column(name, (row[k] for row in sample)) for k, name in enumerate(names)]
-    taken = {*asked.text, *asked.labels, *asked.ignore, asked.tags}
-    free = [column for column in columns if column.name not in taken]
-    tags = next((column for column in columns if column.name == asked.tags), None)
-    if asked.tags is None and not asked.labels:
-        tags = _guess_tags(path, free, reasons)
-        free = [column for column in free if column is not tags]
-    text = asked.text
-    if not text and asked.kind != "numbers" and asked.features is None:
-        found = _guess_text(path, free, reasons)
-        text = () if found is None else (found.name,)
-    if not text:
-        if tags is not None and tags.is_flag and not asked.tags:
-            tags = None  # one of the labels, perhaps, but there may be others
-        if tags is None and not asked.labels and not asked.unlabelled:
-            raise _no_text(path, columns)
-        dropped = () if asked.labels else tuple(c.name for c in free if c.is_no_number)
-        asked = replace(asked, ignore=(*asked.ignore, *dropped))
-        return _numbers(path, names, _with_tags(asked, tags, reasons), reasons)
-    asked = _with_tags(asked, tags, reasons)
-    if tags is None and not asked.labels and asked.tags is None:
-        flags = tuple(column.name for column in free if column.is_flag and column.name not in text)
-        if len(flags) > 1:
-            asked, reasons["tags"] = replace(asked, labels=flags), "their values"
-    used = {*text, *asked.labels, asked.tags}
-    ignore = tuple(name for name in names if name not in used)
-    return replace(asked, kind="text", text=text, ignore=ignore, reasons=asked.reasons | reasons)
+    return _Finder(path, names, sample, asked).roles()
 
 
-def _resolved(path: str | os.PathLike[str], names: Sequence[str], asked: Roles) -> Roles:
-    """Return what was asked for by names that the file has; refuse others, and contradictions."""
-    if isinstance(count := asked.labels, int):
-        if not 0 < abs(count) <= len(names):
-            raise _unclear(path, f"labels={count} of {len(names)} columns cannot be. Correct the number")
-        asked = replace(asked, labels=tuple(names[:count] if count > 0 else names[count:]))
-    _check_known(path, names, asked)
-    if asked.labels and asked.tags is None and not asked.text and asked.kind is None:
-        asked = replace(asked, kind="numbers")
-    gone = {*asked.ignore}
-    if asked.unlabelled:
-        gone |= {*asked.labels, asked.tags}
-        asked = replace(asked, labels=(), tags=False)
-    return replace(asked, ignore=tuple(name for name in names if name in gone))
+class _Finder:
+    """Finds the roles of the columns of one file; ``reasons`` say why a guess was made."""
 
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        names: Sequence[str],
+        sample: Sequence[Sequence[Any]],
+        asked: Roles,
+    ) -> None:
+        self.path, self.names = path, names
+        self.asked = asked = self._resolved(asked)
+        self.reasons = dict(asked.reasons)
+        self.columns = [_Column(name, (row[k] for row in sample)) for k, name in enumerate(names)]
+        if names[0] == "" and counts_rows(row[0] for row in sample) and "" not in (asked.features or ()):
+            self.asked = asked = replace(asked, ignore=(*asked.ignore, ""))
+        taken = {*asked.text, *asked.labels, *asked.ignore, asked.tags}
+        self.free = [column for column in self.columns if column.name not in taken]
 
-def _with_tags(asked: Roles, tags: _Column | None, reasons: dict[str, str]) -> Roles:
-    if tags is None:
-        return asked
-    return replace(asked, tags=tags.name, tag_separator=_separator(tags, asked, reasons))
+    def roles(self) -> Roles:
+        """Return the roles of all columns."""
+        asked = self.asked
+        if asked.kind == "numbers" and (asked.has_labels or asked.unlabelled):
+            return self._numbers(asked.labels)
+        tags = next((column for column in self.columns if column.name == asked.tags), None)
+        if asked.tags is None and not asked.labels:
+            tags = self._guessed_tags()
+            self.free = [column for column in self.free if column is not tags]
+        text = asked.text
+        if not text and asked.kind != "numbers" and asked.features is None:
+            text = self._guessed_text()
+        flags = tuple(column.name for column in self.free if column.is_flag and column.name not in text)
+        if not text:
+            if tags is not None and tags.is_flag and not asked.tags:
+                flags, tags = (), None  # one of the labels, perhaps, but there may be others
+            beside = asked.features == () and flags  # the features are elsewhere
+            if tags is None and not asked.labels and not asked.unlabelled and not beside:
+                raise self._no_text()
+            dropped = () if asked.labels else tuple(c.name for c in self.free if c.is_no_number)
+            self.asked = replace(asked, ignore=(*asked.ignore, *dropped))
+            self._list_tags(tags)
+            return self._numbers(asked.labels or (flags if beside and tags is None else ()))
+        self._list_tags(tags)
+        if asked.tags is None and tags is None and not asked.labels and len(flags) > 1:
+            self.asked, self.reasons["tags"] = replace(self.asked, labels=flags), "their values"
+        used = {*text, *self.asked.labels, self.asked.tags}
+        ignore = tuple(name for name in self.names if name not in used)
+        return replace(self.asked, kind="text", text=text, ignore=ignore, reasons=self.reasons)
 
+    def _numbers(self, labels: tuple[str, ...]) -> Roles:
+        """Return the roles in a table of numbers: all columns that are nothing else are features."""
+        asked, features = self.asked, self.asked.features
+        taken = {*labels, *asked.ignore, *([asked.tags] if asked.tags else [])}
+        if features is None:
+            features = tuple(name for name in self.names if name not in taken)
+            if "" in features:
+                raise self._unclear('A feature has no name. Ignore the column (--ignore "") or name it')
+            if not features:
+                raise self._unclear("No column is left as a feature. Name fewer as labels, or features=[]")
+        used = {*features, *labels, asked.tags}
+        ignore, reasons = tuple(name for name in self.names if name not in used), self.reasons
+        asked = replace(asked, features=features, labels=labels, ignore=ignore, reasons=reasons)
+        return replace(asked, kind="numbers")
 
-def _numbers(
-    path: str | os.PathLike[str], names: Sequence[str], asked: Roles, reasons: dict[str, str]
-) -> Roles:
-    """Return the roles in a table of numbers: all columns that are nothing else are features."""
-    taken = {*asked.labels, *asked.ignore, *([asked.tags] if asked.tags else [])}
-    features = asked.features
-    if features is None:
-        features = tuple(name for name in names if name not in taken)
-        if "" in features:
-            raise _unclear(path, 'A feature has no name. Ignore the column (--ignore "") or name it')
-        if not features:
-            raise _unclear(path, "No column is left as a feature. Name fewer as labels, or features=[]")
-    ignore = tuple(name for name in names if name not in {*features, *asked.labels} and name != asked.tags)
-    return replace(asked, kind="numbers", features=features, ignore=ignore, reasons=asked.reasons | reasons)
+    def _resolved(self, asked: Roles) -> Roles:
+        """Return what was asked for by names that the file has; refuse others, and contradictions."""
+        names = self.names
+        if isinstance(count := asked.labels, int):
+            if not 0 < abs(count) <= len(names):
+                raise self._unclear(f"labels={count} of {len(names)} columns cannot be. Correct the number")
+            asked = replace(asked, labels=tuple(names[:count] if count > 0 else names[count:]))
+        self._check_known(asked)
+        if asked.labels and asked.tags is None and not asked.text and asked.kind is None:
+            asked = replace(asked, kind="numbers")
+        gone = {*asked.ignore}
+        if asked.unlabelled:
+            gone |= {*asked.labels, asked.tags}
+            asked = replace(asked, labels=(), tags=False)
+        return replace(asked, ignore=tuple(name for name in names if name in gone))
 
+    def _check_known(self, asked: Roles) -> None:
+        known = set(self.names)
+        if len(known) < len(self.names):
+            twice = next(name for name in self.names if list(self.names).count(name) > 1)
+            raise self._unclear(f"Column {shown(twice)} is there twice. Rename one")
+        tags = (asked.tags,) if asked.tags else ()
+        groups = {"text": asked.text, "tags": tags, "labels": asked.labels, "features": asked.features or ()}
+        taken: dict[str, str] = {}
+        for key, name in ((key, name) for key, group in groups.items() for name in group):
+            if name not in known and not (asked.unlabelled and key in ("tags", "labels")):
+                guess = did_you_mean(name, self.names[:10_000])
+                there = f"{guess}The columns are {_listed(self.names)}"
+                raise self._unclear(f"There is no column {shown(name)} for {key}. {there}")
+            if taken.setdefault(name, key) != key or name in asked.ignore:
+                other = taken[name] if taken[name] != key else "ignore"
+                raise self._unclear(f"Column {shown(name)} is in {other} and in {key}. Take it out of one")
 
-def _separator(tags: _Column, asked: Roles, reasons: dict[str, str]) -> str | None:
-    if tags.is_list:
-        reasons["list"] = "its type"
-    found, values = asked.tag_separator or guess_separator(tags.strings), tags.strings
-    if found is not None or 2 * sum(len(value.split()) > 1 for value in values) <= len(values):
-        return found
-    # The column is known to hold tags, so less is asked of blanks than of those of an unknown column: words
-    # repeat at least twice as often as whole values, and are fewer.
-    words = [word for value in values for word in value.split()]
-    n_words, n_values = len(set(words)), len(set(values))
-    often = len(words) * n_values >= 2 * len(values) * n_words
-    blanks = n_values >= _ENOUGH_VALUES and n_words < n_values and often
-    case, mark = ("each value is one tag", ";") if blanks else ("blanks separate tags", " ")
-    reasons["blanks"] = (
-        f'If {case}, pass tag_separator="{mark}" (on the command line: --tag-separator "{mark}")'
-    )
-    return " " if blanks else None
-
-
-def _guess_tags(
-    path: str | os.PathLike[str], columns: Sequence[_Column], reasons: dict[str, str]
-) -> _Column | None:
-    """Find the column that lists tags, by its name, else by its values; None if there is none."""
-    possible, reason = [column for column in columns if column.filled], "by its name"
-    found = [c for c in possible if c.is_called(_TAG_NAMES, wholly=True)]
-    found = found or [c for c in possible if c.is_called(_TAG_NAMES, wholly=False)]
-    found = [c for c in found if c.is_called(frozenset({"uris"}), wholly=False)] or found  # beside labels
-    if len(found) > 1:  # one that lists tags, rather than one with single words or numbers
-        found = [column for column in found if column.lists_tags()] or found
-    elif not found:
-        # Short texts of few words look like lists of tags; what is called a text is none.
-        unnamed = [c for c in possible if not c.is_called(_TEXT_NAMES, wholly=False)]
-        found, reason = [column for column in unnamed if column.lists_tags()], "its values"
-    if len(found) > 1 and not all(column.is_flag for column in found):
-        names = _listed([column.name for column in found])
-        raise _unclear(
-            path, f'{names} may all list tags. Pass one, as tags="..." (on the command line: --tags)'
-        )
-    if len(found) != 1:
-        return None
-    reasons["tags"] = reason
-    return found[0]
-
-
-def _guess_text(
-    path: str | os.PathLike[str], columns: Sequence[_Column], reasons: dict[str, str]
-) -> _Column | None:
-    """Find the column that holds the text, by its name, else as the longest; None if no column does."""
-    possible = [column for column in columns if column.is_text]
-    for known in (_TEXT_NAMES, _SHORT_TEXT_NAMES):
-        found, reason = [c for c in possible if c.is_called(known, wholly=True)], "by its name"
-        found = found or [c for c in possible if c.is_called(known, wholly=False)]
-        if not found and known is _TEXT_NAMES:
-            found = [column for column in possible if column.is_prose()]
-            reason = "longest text" if len(possible) > 1 else "the only text"
-        if found:
-            break
-    else:
-        return None
-    found.sort(key=lambda column: -column.length)
-    if len(found) > 1:
-        if found[0].length < 2 * found[1].length:
-            names = _listed([column.name for column in found])
-            raise _unclear(
-                path,
-                f'{names} may all be the text. Pass one, as text="...", or several to be joined, as '
-                'text=["...", "..."] (on the command line: --text)',
+    def _list_tags(self, tags: _Column | None) -> None:
+        """Take a column for the one that lists tags, and say what separates them."""
+        if tags is None:
+            return
+        if tags.is_list:
+            self.reasons["list"] = "its type"
+        mark, values = self.asked.tag_separator or guess_separator(tags.strings), tags.strings
+        if mark is None and 2 * sum(len(value.split()) > 1 for value in values) > len(values):
+            # The column is known to hold tags, so less is asked of blanks than of those of an unknown column:
+            # words repeat at least twice as often as whole values, and are fewer.
+            words = [word for value in values for word in value.split()]
+            n_words, n_values = len(set(words)), len(set(values))
+            often = len(words) * n_values >= 2 * len(values) * n_words
+            mark = " " if n_values >= _ENOUGH_VALUES and n_words < n_values and often else None
+            case, other = ("each value is one tag", ";") if mark else ("blanks separate tags", " ")
+            self.reasons["blanks"] = (
+                f'If {case}, pass tag_separator="{other}" (on the command line: --tag-separator "{other}")'
             )
-        reason = "longest text"
-    reasons["text"] = reason
-    return found[0]
+        self.asked = replace(self.asked, tags=tags.name, tag_separator=mark)
 
+    def _guessed_tags(self) -> _Column | None:
+        """Find the column that lists tags, by its name, else by its values; None if there is none."""
+        possible, reason = [column for column in self.free if column.filled], "by its name"
+        found = _called(possible, _TAG_NAMES)
+        found = [c for c in found if "uris" in c.words] or found  # beside labels
+        if len(found) > 1:  # one that lists tags, rather than one with single words or numbers
+            found = [column for column in found if column.lists_tags()] or found
+        elif not found:
+            # Short texts of few words look like lists of tags; what is called a text is none.
+            unnamed = [column for column in possible if not column.words & _TEXT_NAMES]
+            found, reason = [column for column in unnamed if column.lists_tags()], "its values"
+        if len(found) > 1 and not all(column.is_flag for column in found):
+            listed = _listed([column.name for column in found])
+            raise self._unclear(
+                f'{listed} may all list tags. Pass one, as tags="..." (on the command line: --tags)'
+            )
+        if len(found) != 1:
+            return None
+        self.reasons["tags"] = reason
+        return found[0]
 
-def _no_text(path: str | os.PathLike[str], columns: Sequence[_Column]) -> DatasetFormatError:
-    """Return the error for a table without a text and without labels."""
-    names = _listed([column.name for column in columns])
-    if not any(column.is_number for column in columns):
-        return _unclear(path, f'No column of {names} holds texts, clearly. Pass one, as text="..."')
-    flags = [column.is_flag for column in reversed(columns)]
-    last = flags.index(False) if False in flags else len(flags)
-    hint = f" The last {last} columns hold only 0 and 1." if last > 1 else ""
-    return _unclear(
-        path,
-        f"Which columns of {names} are labels? Pass labels=-n for the last n, labels=[...], or the column "
-        f'that lists them as tags="..." (on the command line: --labels, --tags).{hint}',
-    )
-
-
-def _check_known(path: str | os.PathLike[str], names: Sequence[str], asked: Roles) -> None:
-    known = set(names)
-    if len(known) < len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
-        raise _unclear(path, f"Column {shown(twice)} is there twice. Rename one")
-    groups = {
-        "text": asked.text,
-        "tags": (asked.tags,) if asked.tags else (),
-        "labels": asked.labels,
-        "features": asked.features or (),
-        "ignore": asked.ignore,
-    }
-    taken: dict[str, str] = {}
-    for key, group in groups.items():
-        for name in group:
-            if name not in known and key != "ignore" and not (asked.unlabelled and key in ("tags", "labels")):
-                close = difflib.get_close_matches(name, names[:10_000])
-                guess = f" Did you mean {_listed(close)}?" if close else ""
-                message = (
-                    f"There is no column {shown(name)} for {key}.{guess} The columns are {_listed(names)}"
+    def _guessed_text(self) -> tuple[str, ...]:
+        """Find the column that holds the text, by its name, else as the longest; none if no column does."""
+        possible, reason = [column for column in self.free if column.is_text], "by its name"
+        found = _called(possible, _TEXT_NAMES)
+        if not found and (found := [column for column in possible if column.is_prose()]):
+            reason = "longest text" if len(possible) > 1 else "the only text"
+        found = found or _called(possible, _SHORT_TEXT_NAMES)
+        if not found:
+            return ()
+        found.sort(key=lambda column: -column.length)
+        if len(found) > 1:
+            reason = "longest text"
+            if found[0].length < 2 * found[1].length:
+                listed = _listed([column.name for column in found])
+                raise self._unclear(
+                    f'{listed} may all be the text. Pass one, as text="...", or several to be joined, as '
+                    'text=["...", "..."] (on the command line: --text)'
                 )
-                raise _unclear(path, message)
-            if taken.setdefault(name, key) != key:
-                raise _unclear(
-                    path, f"Column {shown(name)} is in {taken[name]} and in {key}. Take it out of one"
-                )
+        self.reasons["text"] = reason
+        return (found[0].name,)
+
+    def _no_text(self) -> DatasetFormatError:
+        """Return the error for a table without a text and without labels."""
+        listed = _listed(self.names)
+        if not any(column.is_number for column in self.columns):
+            return self._unclear(f'No column of {listed} holds texts, clearly. Pass one, as text="..."')
+        flags = [column.is_flag for column in reversed(self.columns)]
+        last = flags.index(False) if False in flags else len(flags)
+        hint = f". The last {last} columns hold only 0 and 1" if last > 1 else ""
+        return self._unclear(
+            f"Which columns of {listed} are labels? Pass labels=-n for the last n, labels=[...], or the "
+            f'column that lists them as tags="..." (on the command line: --labels, --tags){hint}'
+        )
+
+    def _unclear(self, message: str) -> DatasetFormatError:
+        return DatasetFormatError.at(self.path, None, f"{message}.")
 
 
-def _unclear(path: str | os.PathLike[str], message: str) -> DatasetFormatError:
-    return DatasetFormatError.at(path, None, message if message.endswith(".") else f"{message}.")
+def _called(columns: Sequence[_Column], words: frozenset[str]) -> list[_Column]:
+    """Return the columns whose name is one of some words, else those whose name has one of them."""
+    wholly = [column for column in columns if column.key in words]
+    return wholly or [column for column in columns if column.words & words]

@@ -6,65 +6,58 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, reduce
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._dataset import (
+    Columns,
     Dataset,
     NumberedNames,
-    Schema,
     TextDataset,
     indicator,
-    joined,
     placed,
     places_of,
 )
-from lrml.datasets._lines import DatasetFormatError
+from lrml.datasets._lines import DatasetFormatError, FileReader
 from lrml.datasets._roles import Roles
 
 
-class MemoryReader:
+class MemoryReader(FileReader):
     """Reads rows that are in memory."""
 
-    has_first_pass, files = False, ()
-
     def __init__(self, dataset: Any, roles: Roles | None = None) -> None:
-        self.dataset, self.name = dataset, dataset.name
+        super().__init__(dataset.name, roles)
+        self._dataset, self.name, self.files = dataset, dataset.name, ()
         is_text = isinstance(dataset, TextDataset)
         self.roles = roles or Roles("text" if is_text else "numbers", "memory")
-        self.schema = Schema(None, None) if is_text else dataset.schema
-        self.has_split = getattr(dataset, "n_train", None) is not None
+        self.columns = Columns(None, None) if is_text else dataset.columns
+        self.has_split = dataset.n_train is not None
 
-    @classmethod
-    def of_file(cls, path: Path, roles: Roles) -> MemoryReader:
-        """Return a reader of what `Dataset.save` has written."""
-        return cls(Dataset.load(path))
+    def blocks(self, rows: int, skip: int, columns: Any) -> Generator[Any, None, int]:
+        """Yield so many rows at a time."""
+        for start in range(skip, len(self._dataset), rows):
+            yield self._dataset.rows(slice(start, start + rows))
+        return len(self._dataset)
 
     def split_of(self, n: int) -> int | None:
         """Return how many rows are the training set."""
-        found: int | None = self.dataset.n_train
+        found: int | None = self._dataset.n_train
         return found
 
-    def blocks(
-        self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
-    ) -> Generator[Any, None, int]:
-        """Yield so many rows at a time."""
-        n = len(self.dataset)
-        for start in range(skip, n, rows or n):
-            yield self.dataset.rows(slice(start, start + (rows or n)))
-        return n
+    def moved(self) -> MemoryReader:
+        """Return itself: nothing is opened."""
+        return self
 
     def digest(self) -> str:
         """Return a hash of the rows."""
-        found = hashlib.sha256(repr(self.schema).encode())
-        for part in (self.dataset.X, self.dataset.targets):
+        found = hashlib.sha256(repr(self.columns).encode())
+        for part in (self._dataset.X, self._dataset.targets):
             matrix: Any = getattr(part, "data", part) if sparse.issparse(part) else part
             found.update(matrix.tobytes() if isinstance(matrix, np.ndarray) else repr(matrix).encode())
         return found.hexdigest()
@@ -81,7 +74,7 @@ class Source:
         Name of the data.
     roles : Roles
         Which column is what, said or guessed when the source was opened.
-    schema : Schema
+    columns : Columns
         The names of the columns; finding them may need a pass over the rows (``has_first_pass``).
     rows : int
         Rows of a block; the last of a file may have fewer.
@@ -125,19 +118,11 @@ class Source:
         return self.blocks()
 
     @cached_property
-    def schema(self) -> Schema:
+    def columns(self) -> Columns:
         """The names of the columns."""
-        schemas = [reader.schema for reader in self._readers]
-        if schemas[0].features is None:
-            return Schema(None, None)
-        features = reduce(partial(joined, "features", listed=False), (each.features for each in schemas))
-        labels = reduce(partial(joined, "labels", listed=self._listed), (each.labels for each in schemas))
-        self._check_unchanged()
-        return Schema(features, None if self.roles.unlabelled else labels)
-
-    @property
-    def _listed(self) -> bool:
-        return bool(self.roles.tags)
+        join = partial(Columns.joined, listed=bool(self.roles.tags))
+        features, labels = reduce(join, (reader.columns for reader in self._readers))
+        return Columns(features, None if self.roles.unlabelled else labels or None)
 
     def blocks(self, rows: int | None = None, start: int = 0) -> Iterator[Any]:
         """Yield the blocks from one on, counted from 0; rows before it are skipped, not converted.
@@ -147,33 +132,36 @@ class Source:
         size = check_rows(rows or self.rows)
         before = first_row = 0  # blocks and rows of the files so far
         for reader in self._readers:
-            count = yield from self._read(reader, size, max(start - before, 0) * size, first_row, self.schema)
+            blocks = reader.blocks(size, max(start - before, 0) * size, self.columns)
+            count = yield from mapped(blocks, partial(_later, by=first_row))
             first_row += count
             before += -(-count // size)
         self.n_rows, self.n_blocks = first_row, before
 
-    def raw_blocks(self, rows: int) -> Iterator[Any]:
+    def raw_blocks(self, rows: int | None = None) -> Iterator[Any]:
         """Yield blocks with the columns that each says it has, without a pass to find those of all."""
         for reader in self._readers:
-            yield from self._read(reader, check_rows(rows), 0, 0, None)
+            yield from reader.blocks(check_rows(rows or self.rows), 0, None)
 
     def read(self) -> Any:
-        """Return all rows, as a `Dataset` or a `TextDataset`."""
-        place = getattr(self._readers[0], "path", self.name)
-        parts = [next(self._read(reader, None, 0, 0, None)) for reader in self._readers]
-        n_train = sum(map(len, parts[: self._n_train_readers])) or None
+        """Return all rows, as a `Dataset` or a `TextDataset`: the concatenation of its blocks."""
+        files = [list(reader.blocks(reader.bulk, 0, None)) for reader in self._readers]
+        parts = [block for blocks in files for block in blocks]
+        n_train = sum(len(block) for blocks in files[: self._n_train_readers] for block in blocks) or None
+        place = self._readers[0].path
         if isinstance(parts[0], TextDataset):
-            tags = None if parts[0].tags is None else [row for part in parts for row in part.tags or ()]
-            texts = [text for part in parts for text in part.texts]
-            whole = replace(parts[0], name=self.name, texts=texts, tags=tags, n_train=n_train)
+            whole = replace(TextDataset.concat(parts), name=self.name, n_train=n_train)
             if whole.n_empty == len(whole):
                 message = f"all {len(whole)} texts are empty. Pass the column that holds the text, as text."
                 raise DatasetFormatError.at(place, None, message)
             return whole
-        found = Dataset.concat(parts, listed=self._listed)
+        found = Dataset.concat(parts, listed=bool(self.roles.tags))
+        if found.label_names is not None and not len(found.label_names):
+            if self.roles.tags:
+                raise DatasetFormatError.at(place, None, f"Column {shown(self.roles.tags)} lists no label.")
+            found = replace(found, Y=None, label_names=None)
         try:
-            if n_train is None and self.has_split:
-                n_train = self._readers[0].split_of(len(found))
+            n_train = n_train or (self._readers[0].split_of(len(found)) if self.has_split else None)
             return replace(found, name=self.name, n_train=n_train)
         except ValueError as error:  # a header that declares a split of other rows
             raise DatasetFormatError.at(place, None, str(error)) from error
@@ -181,76 +169,45 @@ class Source:
     @property
     def train(self) -> Source:
         """The rows to learn from: all, unless there is a split."""
-        return self._half(slice(0, self._n_train_readers), slice(0, 1))
+        return self._half(slice(0, self._n_train_readers), 0)
 
     @property
     def test(self) -> Source:
         """The rows to judge by: all, unless there is a split."""
-        return self._half(slice(self._n_train_readers, None), slice(1, 2))
+        return self._half(slice(self._n_train_readers, None), 1)
 
-    def _half(self, readers: slice, place: slice) -> Source:
+    def _half(self, readers: slice, place: int) -> Source:
         if self._n_train_readers:
             return Source(self._readers[readers], self.rows, self.name)
         if not self.has_split:
             return self
         whole = self.read()
-        cuts = [slice(0, whole.n_train), slice(whole.n_train, None)][place]
-        return Source([MemoryReader(whole.rows(cut), self.roles) for cut in cuts], self.rows, self.name)
+        cut = (slice(0, whole.n_train), slice(whole.n_train, None))[place]
+        return Source([MemoryReader(whole.rows(cut), self.roles)], self.rows, self.name)
 
     def parts(self) -> list[Source]:
         """Return the rows of each file as a source for another process, with the columns of all."""
         found = []
         for reader in self._readers:
-            part = Source([reader.moved() if reader.files else reader], self.rows, self.name)
-            part.schema = self.schema
+            part = Source([reader.moved()], self.rows, self.name)
+            part.columns = self.columns
             found.append(part)
         return found
 
-    def aligned(self, schema: Schema) -> AlignedSource:
+    def aligned(self, columns: Columns) -> AlignedSource:
         """Return the rows in the columns that a model knows, see `AlignedSource`."""
-        return AlignedSource(self, schema)
+        return AlignedSource(self, columns)
 
     def identity(self) -> str:
         """Return a text that is another for other rows, blocks or columns, by which a checkpoint is known.
 
         Files are known by name, size and time of change: a folder that is moved with its files keeps it.
         """
-        paths = [path for reader in self._readers for path in reader.files]
-        rows: list[Any] = [(path.name, *self._states[path]) for path in paths]
-        rows += [reader.digest() for reader in self._readers if not reader.files]
-        facts = [self.roles.kept(), self.roles.unlabelled, self.rows, rows]
-        facts += [{**reader.options, "xml": None} for reader in self._readers if reader.files]
+        facts: list[Any] = [self.roles.kept(), self.roles.unlabelled, self.rows]
+        for reader in self._readers:
+            facts += [(path.name, *self._states[path]) for path in reader.files]
+            facts.append({**reader.options, "xml": None, "table": None} if reader.files else reader.digest())
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=_plain).encode()).hexdigest()
-
-    def _read(
-        self, reader: Any, size: int | None, skip: int, first_row: int, schema: Schema | None
-    ) -> Generator[Any, None, int]:
-        """Yield the blocks of a reader, numbered on; return how many rows it has."""
-        self._check_unchanged()
-        blocks = reader.blocks(size, skip, schema, not self.roles.unlabelled)
-        while True:
-            try:
-                block = next(blocks)
-            except StopIteration as end:
-                self._check_unchanged()
-                return int(end.value)
-            self._check_unchanged()
-            if isinstance(block, Dataset):
-                block = replace(block, first_row=block.first_row + first_row)
-            yield block
-
-    def _check_unchanged(self) -> None:
-        for path, state in self._states.items():
-            if _state(path) != state:
-                message = "The file has changed while it was read. Wait until it is complete, and start anew."
-                raise DatasetFormatError.at(path, None, message)
-
-
-class Aligned(NamedTuple):
-    """Some rows for a model: texts, or its features in its order; and its labels, if there are any."""
-
-    X: Any
-    Y: sparse.csr_array | None
 
 
 class AlignedSource:
@@ -260,68 +217,79 @@ class AlignedSource:
     ``unknown_labels``, in how many cells.
     """
 
-    def __init__(self, source: Source, schema: Schema) -> None:
-        self.source, self.schema, self.roles = source, schema, source.roles
+    def __init__(self, source: Source, columns: Columns) -> None:
+        self.source, self.columns, self.roles = source, columns, source.roles
         self.unknown_features: Counter[str] = Counter()
         self.unknown_labels: Counter[str] = Counter()
+        self._first: int | None = None  # from where numbered features are counted
 
-    def blocks(self, rows: int = 1000) -> Iterator[Aligned]:
-        """Yield blocks."""
-        for block in self.source.raw_blocks(check_rows(rows)):
+    def blocks(self, rows: int = 1000) -> Iterator[tuple[Any, sparse.csr_array | None]]:
+        """Yield blocks: texts or features, and labels if there are any."""
+        labels = self.columns.labels
+        for block in self.source.raw_blocks(rows):
+            X, Y, names = block.X, None, None
             if isinstance(block, TextDataset):
-                labels = self.schema.labels or ()
-                known, Y = set(labels), None
-                if block.tags is not None:
-                    self.unknown_labels.update(t for tags in block.tags for t in tags if t not in known)
-                    Y = indicator(block.tags, labels)
-                yield Aligned(list(block.texts), Y)
+                X, names = list(X), block.tag_names
+                Y = None if block.tags is None else indicator(block.tags, names)
             else:
-                yield Aligned(self._features(block), self._labels(block))
+                X, Y, names = self._features(block), block.Y, block.label_names
+            if Y is not None and labels is not None:
+                Y = _known(sparse.csr_array(Y), names, labels, self.unknown_labels)
+            yield X, Y if labels is not None else None
 
-    def __iter__(self) -> Iterator[Aligned]:
+    def __iter__(self) -> Iterator[tuple[Any, sparse.csr_array | None]]:
         return self.blocks()
 
     def _features(self, block: Dataset) -> Any:
-        wanted, names = self.schema.features, block.feature_names
+        wanted, names = self.columns.features, block.feature_names
         if wanted is None:
             raise ValueError(f"The model takes texts, but {self.source.name!r} has numbers. Pass texts.")
         by_number = isinstance(wanted, NumberedNames) or isinstance(names, NumberedNames)
         if isinstance(wanted, NumberedNames) and isinstance(names, NumberedNames):
-            wanted = replace(wanted, start=names.start)  # a model has not kept from where it counts
-        missing: Sequence[str] = ()
-        if not by_number:
-            known = set(names)
-            missing = [name for name in wanted if name not in known]
+            # A model has not kept from where it counts; if the file does not say it, the first rows do.
+            self._first = names.start if self._first is None else self._first
+            if names.start < self._first:
+                raise ValueError(f"{self.source.name!r} has a feature 0 after all. Pass zero_based=True.")
+            wanted = replace(wanted, start=self._first)
+        known = frozenset() if by_number else frozenset(names)
+        missing = [] if by_number else [name for name in wanted if name not in known]
         if missing or (by_number and isinstance(block.X, np.ndarray) and len(names) != len(wanted)):
             which = f"has no {shown(missing[0])}" if missing else f"has {len(names)}"
             more = f" ({len(missing)} are missing)" if len(missing) > 1 else ""
             raise ValueError(
-                f"DATA must have all {len(wanted)} features of the model, but {self.source.name!r} {which}"
-                f"{more}. Check the columns and their names."
+                f"{self.source.name!r} {which}{more}, but the model needs all of its {len(wanted)} features. "
+                "Check the columns and their names."
             )
-        return self._counted(block.X, names, wanted, self.unknown_features)
+        return _known(block.X, names, wanted, self.unknown_features)
 
-    def _labels(self, block: Dataset) -> sparse.csr_array | None:
-        if block.Y is None or self.schema.labels is None:
-            return None
-        found: sparse.csr_array = self._counted(
-            sparse.csr_array(block.Y), block.label_names, self.schema.labels, self.unknown_labels
-        )
-        return found
 
-    def _counted(
-        self, matrix: Any, names: Sequence[str], wanted: Sequence[str], unknown: Counter[str]
-    ) -> Any:
-        places = places_of(names, wanted)
-        if places is not None and (places < 0).any():
-            cells = sparse.csr_array(matrix[:, places < 0]) if isinstance(matrix, np.ndarray) else matrix
-            gone = np.flatnonzero(places < 0) if isinstance(matrix, np.ndarray) else np.arange(len(names))
-            columns = gone[cells.indices[cells.data != 0]]
-            for column, count in zip(
-                *np.unique(columns[places[columns] < 0], return_counts=True), strict=True
-            ):
-                unknown[names[column]] += int(count)
-        return placed(matrix, places, len(wanted))
+def _known(matrix: Any, names: Sequence[str], wanted: Sequence[str], unknown: Counter[str]) -> Any:
+    """Return the columns that are wanted, in their order; count the nonzero cells of others by name."""
+    places = places_of(names, wanted)
+    if places is not None and (places < 0).any():
+        gone = np.flatnonzero(places < 0)
+        cells = sparse.csr_array(matrix)
+        columns = cells.indices[cells.data != 0]
+        counts = np.bincount(columns[places[columns] < 0], minlength=len(names))[gone]
+        pairs = zip(gone.tolist(), counts.tolist(), strict=True)
+        unknown.update({names[place]: count for place, count in pairs if count})
+    return placed(matrix, places, len(wanted))
+
+
+def _later(block: Any, by: int) -> Any:
+    """Return a block with its rows counted from the first file on; texts are not numbered."""
+    moves = by and isinstance(block, Dataset)
+    return replace(block, first_row=block.first_row + by) if moves else block
+
+
+def mapped(blocks: Generator[Any, None, int], change: Callable[[Any], Any]) -> Generator[Any, None, int]:
+    """Yield changed blocks, and return what their generator returns."""
+    while True:
+        try:
+            block = next(blocks)
+        except StopIteration as end:
+            return int(end.value)
+        yield change(block)
 
 
 def check_rows(rows: Any) -> int:
@@ -336,7 +304,7 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else repr(value)
 
 
-def _state(path: Path) -> tuple[int, int]:
+def _state(path: str | os.PathLike[str]) -> tuple[int, int]:
     """Return size and time of change of a file."""
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns

@@ -1,16 +1,15 @@
-"""Tables of texts or of numbers: CSV and Parquet beside the lines of `_texts`."""
+"""Tables of texts or of numbers: CSV and Parquet by pyarrow, and arrays of features beside such a table."""
 
 from __future__ import annotations
 
-import csv
 import os
 import re
+import zipfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,21 +18,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lrml._shown import shown
-from lrml.datasets._dataset import Dataset, Schema, Tags, TextDataset, indicator
-from lrml.datasets._formats import plain_name
-from lrml.datasets._lines import (
-    DatasetFormatError,
-    FileReader,
-    Row,
-    damaged,
-    decoded,
-    open_bytes,
-)
-from lrml.datasets._roles import Roles, counts_rows, find_roles, flag_of, guess_separator, tags_in
-from lrml.datasets._texts import SAMPLE_ROWS, JsonLines, Lines, PlainText
+from lrml.datasets._dataset import Columns, Dataset, NumberedNames, Tags, TextDataset, indicator
+from lrml.datasets._formats import format_of
+from lrml.datasets._lines import DatasetFormatError, FileReader, damage_told, open_bytes
+from lrml.datasets._roles import FLAGS, Roles, find_roles, flag_of, is_number, tags_in
+from lrml.datasets._source import MemoryReader, mapped
+from lrml.datasets._texts import SAMPLE_ROWS, CsvLines, JsonLines, PlainText
 
 _BATCH_CELLS = 1 << 20  # numbers of a Parquet file that are read at a time
-_DELIMITERS = ",;\t"
+_KNOWN_LISTS = 100_000  # lists of tags that are kept, as they come again and again
 _BINARY = "0 or 1, as labels are. Correct it; for real targets pass arrays to SpectralRegressor."
 _BAD_ROW = re.compile(r"(?:In CSV column #(\d+): )?(?:CSV parse error: )?Row #(\d+): (.*)", re.DOTALL)
 
@@ -63,6 +56,8 @@ class TableReader(FileReader):
         What to read instead of the file; it can be read only once.
     """
 
+    bulk = 1 << 16
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -78,306 +73,187 @@ class TableReader(FileReader):
         self._table: Any = _TABLES[roles.format or ""](path, roles, stream)
         self.roles = self._table.roles
         self.has_first_pass = self.roles.kind == "numbers" and bool(self.roles.tags)
+        self._known: dict[str, Tags] = {}
         if self.roles.kind == "numbers" and not self._table.has_numbers:
-            raise self._error(None, "Tables of numbers are CSV or Parquet. Write the rows as one of them.")
+            raise self.error(None, "Tables of numbers are CSV or Parquet. Write the rows as one of them.")
 
     @cached_property
-    def schema(self) -> Schema:
+    def columns(self) -> Columns:
         """The names of the columns; those that a column of lists names are found by reading it once."""
         roles = self.roles
         if roles.kind == "text":
-            return Schema(None, None)
+            return Columns(None, None)
         if not roles.tags:
-            return Schema(roles.features, roles.labels or None)
+            return Columns(roles.features, roles.labels or None)
         found: set[str] = set()
-        for part in self._parts(replace(roles, features=())):
-            found.update(part.label_names)
-        return Schema(roles.features, tuple(sorted(found)))
-
-    def blocks(
-        self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
-    ) -> Generator[Any, None, int]:
-        """Yield so many rows at a time; without a schema, labels in lists are those of each block."""
-        read = self._texts if self.roles.kind == "text" else self._numbers
-        count = yield from read(rows, skip, schema, labelled)
-        if not count:
-            raise self._error(None, "There are no rows. Is the file complete?")
-        return count
+        for batch in self._table.batches([roles.tags]):
+            found.update(*self._lists(batch.column(0), 0))
+        return Columns(roles.features, tuple(sorted(found)))
 
     # Texts.
 
-    def _texts(
-        self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
-    ) -> Generator[TextDataset, None, int]:
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the rows of texts with the number of their line."""
         roles = self.roles
-        columns = [*roles.text, *([roles.tags] if roles.tags else roles.labels)]
-        records = self._table.records(columns)
-        count = sum(1 for _ in islice(records, skip))
-        known: dict[str, Tags] = {}  # lists of tags come again and again
-        while block := list(islice(records, rows)):
-            texts = [self._text(line, record) for line, record in block]
-            tags = None
-            if labelled and roles.has_labels:
-                tags = [self._tags(line, record, known) for line, record in block]
-            known = known if len(known) < 100_000 else {}
-            yield TextDataset(self.name, texts, tags, roles, os.path.basename(self.path))
-            count += len(texts)
-        return count
+        found: Iterator[Any] = self._table.records(
+            [*roles.text, *([roles.tags] if roles.tags else roles.labels)]
+        )
+        return found
+
+    def dataset(self, records: list[Any], columns: Any, first_row: int) -> TextDataset:
+        """Return texts with their tags."""
+        labelled = self.roles.has_labels and not self.roles.unlabelled
+        tags = [self._tags(line, record) for line, record in records] if labelled else None
+        texts = [self._text(line, record) for line, record in records]
+        return TextDataset(self.name, texts, tags, self.roles, self.path.name)
 
     def _text(self, line: int, record: dict[str, Any]) -> str:
         parts = []
         for name in self.roles.text:
             value = record.get(name)
             if isinstance(value, bool | list | dict):
-                raise self._error(line, f"{shown(value)} in column {shown(name)} is no text. Correct it.")
+                raise self.error(line, f"{shown(value)} in column {shown(name)} is no text. Correct it.")
             parts += [] if value in (None, "") else [str(value)]
         return "\n".join(parts)
 
-    def _tags(self, line: int, record: dict[str, Any], known: dict[str, Tags]) -> Tags:
+    def _tags(self, line: int, record: dict[str, Any]) -> Tags:
         roles = self.roles
-        if not roles.tags:
-            flags = {name: flag_of(record.get(name)) for name in roles.labels}
-            if None in flags.values():
-                name = next(name for name, flag in flags.items() if flag is None)
-                cell = shown(record.get(name))
-                raise self._error(line, f"{cell} in column {shown(name)} is not {_BINARY}")
-            return tuple(name for name, flag in flags.items() if flag)
-        value = record.get(roles.tags)
-        if isinstance(value, str) and value in known:
-            return known[value]
+        if roles.tags:
+            return self._list(line, record.get(roles.tags))
+        flags = {name: flag_of(record.get(name)) for name in roles.labels}
+        for name, flag in flags.items():
+            if flag is None:
+                message = f"{shown(record.get(name))} in column {shown(name)} is not {_BINARY}"
+                raise self.error(line, message)
+        return tuple(name for name, flag in flags.items() if flag)
+
+    def _list(self, line: int, value: Any) -> Tags:
+        """Return the tags that a cell lists."""
+        if isinstance(value, str) and value in self._known:
+            return self._known[value]
         try:
-            found = tags_in(value, roles.tag_separator)
+            found = tags_in(value, self.roles.tag_separator)
         except ValueError as error:
-            raise self._error(
-                line,
-                f"{shown(value)} in column {shown(roles.tags)} lists no tags: {error}. Correct it, or pass "
-                "tag_separator.",
-            ) from error
-        if isinstance(value, str):
-            known[value] = found
+            column = shown(self.roles.tags)
+            message = f"{shown(value)} in column {column} lists no tags: {error}. Correct it, or pass "
+            raise self.error(line, f"{message}tag_separator.") from error
+        if isinstance(value, str) and len(self._known) < _KNOWN_LISTS:
+            self._known[value] = found
         return found
 
     # Numbers.
 
-    def _numbers(
-        self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
-    ) -> Generator[Dataset, None, int]:
-        waiting: list[Dataset] = []
-        ready = count = 0
-        for found in self._parts(self.roles, labelled):
-            part = found if schema is None else found.with_columns(schema)
-            start = min(skip, len(part))
-            skip, count = skip - start, count + len(part)
-            while start < len(part):
-                stop = len(part) if rows is None else min(len(part), start + rows - ready)
-                waiting.append(part.rows(slice(start, stop)))
-                start, ready = stop, ready + stop - start
-                if ready == rows:
-                    yield self._joined(waiting)
-                    waiting, ready = [], 0
-        if waiting:
-            last = self._joined(waiting)
-            if rows is None and last.Y is not None and not last.label_names:
-                raise self._error(None, f"Column {shown(self.roles.tags)} lists no label in any row.")
-            yield last
+    def blocks(self, rows: int, skip: int, columns: Any) -> Generator[Any, None, int]:
+        """Yield so many rows at a time; without columns, labels in lists are those of each block."""
+        if self.roles.kind == "text":
+            return (yield from super().blocks(rows, skip, columns))
+        roles, arrow, count = self.roles, import_pyarrow(), 0
+        names = [*(roles.features or ()), *([roles.tags] if roles.tags else roles.labels)]
+        rest: Any = None
+        for batch in self._table.batches(names):
+            table = arrow.Table.from_batches([batch])
+            rest = table if rest is None else arrow.concat_tables([rest, table])
+            count += batch.num_rows
+            gone = min(skip, rest.num_rows)
+            rest, skip = rest.slice(gone), skip - gone
+            while rest.num_rows >= rows:
+                yield self._numbers(rest.slice(0, rows), columns, count - rest.num_rows)
+                rest = rest.slice(rows)
+        if rest is not None and rest.num_rows:
+            yield self._numbers(rest, columns, count - rest.num_rows)
+        if not count:
+            raise self.error(None, "There are no rows. Is the file complete?")
         return count
 
-    def _joined(self, parts: list[Dataset]) -> Dataset:
-        return Dataset.concat(parts, listed=bool(self.roles.tags))
-
-    def _parts(self, roles: Roles, labelled: bool = True) -> Iterator[Dataset]:
-        """Yield the rows batch by batch; labels in lists are those of each batch."""
-        features, labels = roles.features or (), roles.labels if not roles.tags else ()
-        names, count = [*features, *labels], 0
-        known: dict[str, Tags] = {}
+    def _numbers(self, table: Any, columns: Columns | None, first_row: int) -> Dataset:
+        """Convert rows of a pyarrow table, whose columns are features, then labels or a list of them."""
+        roles, features = self.roles, self.roles.features or ()
+        labels: Any = None if roles.unlabelled else () if roles.tags else roles.labels or None
+        names = [*features, *(labels or ())]
+        values = np.empty((len(names), table.num_rows))
+        for place, name in enumerate(names):
+            values[place] = self._floats(table.column(place), name)
+        X, flags = values[: len(features)].T, values[len(features) :].T
+        wrong = np.isinf(values.T)
+        wrong[:, len(features) :] |= (flags != 0) & (flags != 1) & ~np.isnan(flags)
+        if wrong.any():
+            row, place = np.argwhere(wrong)[0]
+            kind = "finite. Correct it." if place < len(features) else _BINARY
+            message = f"{values[place, row]:g} in column {shown(names[place])} is not {kind}"
+            raise self.error(self._table.line_of(first_row + row), message)
         stored: Any = sparse.csr_array if self._sparse else np.asarray
-        for batch in self._table.batches([*names, *([roles.tags] if roles.tags else [])]):
-            values = np.empty((len(names), batch.num_rows))
-            for place, column in enumerate(values):
-                column[:] = self._table.numbers(batch.column(place), names[place], count)
-            wrong, found = np.isinf(values), values[len(features) :]
-            wrong[len(features) :] |= (found != 0) & (found != 1) & ~np.isnan(found)
-            if wrong.any():
-                row, place = np.argwhere(wrong.T)[0]
-                kind = "finite. Correct it." if place < len(features) else _BINARY
-                message = f"{values[place, row]:g} in column {shown(names[place])} is not {kind}"
-                raise self._error(self._table.line_of(count + row), message)
-            Y: Any = None
-            unknown: Any = sparse.csr_array(np.isnan(found.T))
-            if roles.tags and labelled:
-                cells = enumerate(batch.column(len(names)).to_pylist(), count)
-                tags = [self._tags(self._table.line_of(k), {roles.tags: cell}, known) for k, cell in cells]
-                labels, unknown = tuple(sorted(set().union(*tags))), None
-                Y = indicator(tags, labels)
-            elif roles.labels and labelled:
-                Y = stored(np.nan_to_num(found.T).astype(np.uint8))
-            source = os.path.basename(self.path)
-            marks = unknown if Y is not None and unknown is not None and unknown.nnz else None
-            X = stored(values[: len(features)].T)
-            given = None if Y is None else labels
-            yield Dataset(self.name, X, Y, features, given, None, source, marks, count)
-            count += batch.num_rows
+        Y = unknown = None
+        if roles.tags and labels is not None:
+            lists = self._lists(table.column(len(features)), first_row)
+            labels = tuple(sorted(set().union(*lists))) if columns is None else columns.labels
+            Y = indicator(lists, labels)
+        elif labels is not None:
+            Y = stored(np.nan_to_num(flags).astype(np.uint8))
+            unknown = sparse.csr_array(np.isnan(flags)) if np.isnan(flags).any() else None
+        part = Dataset(self.name, stored(X), Y, features, labels, None, self.path.name, unknown, first_row)
+        return part if columns is None else part.with_columns(columns)
 
-
-class _Csv(Lines):
-    """Cells between delimiters, with a header."""
-
-    has_numbers = True
-    _quoting: Any = csv.QUOTE_MINIMAL
-
-    def _find(self, roles: Roles) -> Roles:
-        usual = "\t" if Path(plain_name(self.path)).suffix.lower() == ".tsv" else ","
-        mark, reasons = roles.delimiter or usual, {}
-        if roles.delimiter is None and usual == "," and (found := self._seen()) not in (None, ","):
-            mark, reasons = str(found), {"delimiter": "by the first rows"}
-        self._mark = mark
-        rows = self._rows(iter(self._head), whole=False)
-        self._header_line, self.names = next(rows, (0, []))
-        if self._is_of_annif():  # without a header, and quotes are letters
-            self._header_line, self.names, self._quoting = 0, ["text", "subjects"], csv.QUOTE_NONE
-            rows = self._rows(iter(self._head), whole=False)
-        if not self.names:
-            raise self._error(None, "There is no header. Is the file complete?")
-        if all(map(_is_number, self.names)) and not counts_rows(self.names):
-            raise self._error(1, "There are numbers only where a header should name the columns. Add one.")
-        self._sample: list[list[str]] = []
-        self._sample.extend(cells for _, cells in rows)
-        roles = replace(roles, delimiter=mark, reasons=reasons)
-        if len(self.names) == 1 and (roles.labels or roles.kind == "numbers"):
-            raise self._error(self._header_line, self._one_column())
-        return find_roles(self.path, self.names, self._sample, roles)
-
-    def _is_of_annif(self) -> bool:
-        return len(self.names) == 2 and guess_separator(self.names[1:]) == "<>"
-
-    def _one_column(self) -> str:
-        other = next((mark for mark in ";\t|" if mark in self.names[0]), ";").replace("\t", "\\t")
-        return (
-            f"There is one column, {shown(self.names[0])}, as cells are separated by {self._mark!r}. Pass "
-            f'delimiter="{other}" (on the command line: --delimiter "{other}") if columns are separated so.'
-        )
-
-    def _seen(self) -> str | None:
-        """Return what separates cells if it is clear: one mark only splits the first rows alike."""
-        texts = [line.decode(errors="replace") for _, line in self._head[:100]]
-        clear = []
-        for mark in _DELIMITERS:
-            try:
-                rows = [
-                    row for row in csv.reader(texts, delimiter=mark) if len(row) > 1 or "".join(row).strip()
-                ]
-            except csv.Error:
-                continue
-            whole = rows[:-1] if len(self._head) > 100 and len(rows) > 1 else rows
-            if len(widths := {len(row) for row in whole}) == 1 and widths.pop() > 1:
-                clear.append(mark)
-        return clear[0] if len(clear) == 1 else None
-
-    def _rows(self, lines: Iterator[Row], *, whole: bool = True) -> Iterator[tuple[int, list[str]]]:
-        """Yield the cells of each row that is not blank, and its last line."""
-        number, width = 0, 0
-
-        def text() -> Iterator[str]:
-            nonlocal number
-            for number, line in lines:
-                yield decoded(self.path, number, line)
-
+    def _floats(self, column: Any, name: str) -> NDArray[np.float64]:
+        """Return a column as numbers, with NaN for null."""
+        arrow, values = import_pyarrow(), _plain(column)
         try:
-            for row in csv.reader(text(), delimiter=self._mark, strict=True, quoting=self._quoting):
-                if len(row) > 1 or (row and (width == 1 or row[0].strip())):
-                    width = width or len(row)
-                    if len(row) != width:
-                        message = f"There are {len(row)} cells, but {width} in the header. Complete the row."
-                        raise self._error(number, message)
-                    yield number, row
-        except csv.Error as error:
-            if not whole:
-                return  # the sample may end inside of quotes
-            raise self._error(number, f"This is no CSV ({error}). Check quotes from here on.") from error
+            if arrow.types.is_string(values.type) or arrow.types.is_large_string(values.type):
+                raise ValueError("text")
+            found: NDArray[np.float64] = values.cast(arrow.float64(), safe=False).to_numpy()
+        except (arrow.ArrowException, ValueError) as error:
+            message = f"Column {shown(name)} is of type {column.type}, not of numbers. Convert or ignore it."
+            raise self.error(None, message) from error
+        return found
 
-    def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-        rows = self._rows(self._lines())
-        if self._header_line:
-            next(rows)
-        for line, cells in rows:
-            yield line, dict(zip(self.names, cells, strict=True))
+    def _lists(self, column: Any, first_row: int) -> list[Tags]:
+        cells = enumerate(_plain(column).to_pylist(), first_row)
+        return [self._list(self._table.line_of(row), cell) for row, cell in cells]
 
-    def line_of(self, row: int) -> int:
-        return self._header_line + row + 1
+
+class _Csv(CsvLines):
+    """CSV, whose numbers pyarrow reads."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        arrow = import_pyarrow()
-        parser, place = arrow.csv, {name: k for k, name in enumerate(self.names)}
-        words = {
-            n for n in columns if any(not _is_number(row[place[n]]) for row in self._sample if row[place[n]])
-        }
-        text = arrow.dictionary(arrow.int32(), arrow.string())
-        types = {name: text if name in words else arrow.float64() for name in columns}
+        """Yield the columns in record batches; columns of words such as "yes" are truth values."""
+        arrow, place = import_pyarrow(), {name: k for k, name in enumerate(self.names)}
+        cells = {name: {row[place[name]].lower() for row in self.sample} for name in columns}
+        words = {word for word in FLAGS if not is_number(word)}
+        types = {name: arrow.bool_() if words & cells[name] else arrow.float64() for name in columns}
         if self.roles.tags in types:
             types[self.roles.tags] = arrow.string()
+        cases = [(form(word), flag) for word, flag in FLAGS.items() for form in (str, str.title, str.upper)]
+        yes_no = [[word for word, flag in cases if flag == value] for value in (1, 0)]
         try:
             with (
+                damage_told(self.path),
                 open_bytes(self.path) as stream,
-                parser.open_csv(
+                arrow.csv.open_csv(
                     stream,
                     # Threads of pyarrow gain nothing here, and without them errors name the row.
-                    parser.ReadOptions(use_threads=False, block_size=max(1 << 20, 512 * len(self.names))),
-                    parser.ParseOptions(delimiter=self._mark, newlines_in_values=True),
-                    parser.ConvertOptions(include_columns=list(columns), column_types=types),
+                    arrow.csv.ReadOptions(use_threads=False, block_size=max(1 << 20, 512 * len(self.names))),
+                    arrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                    arrow.csv.ConvertOptions(
+                        column_types=types,
+                        include_columns=list(columns),
+                        true_values=yes_no[0],
+                        false_values=yes_no[1],
+                    ),
                 ) as batches,
             ):
                 yield from batches
-        except DatasetFormatError:
-            raise
-        except (arrow.ArrowException, ValueError) as error:
+        except arrow.ArrowInvalid as error:
             raise self._explained(error) from error
-        except (EOFError, OSError) as error:
-            raise damaged(self.path, error) from error
 
     def _explained(self, error: Exception) -> DatasetFormatError:
         found = _BAD_ROW.match(str(error))
         if found is None:
             return self._error(None, f"{error}. Correct the file.")
         column = "" if found[1] is None else f" in column {shown(self.names[int(found[1])])}"
-        what = found[3].replace("CSV conversion error to double: invalid value ", "no number: ")
         return self._error(
             int(found[2]),
-            f"{what}{column}. Correct it, or ignore the column (on the command line: --ignore). Texts with "
-            "tags need a column of texts: pass text.",
+            f"{found[3]}{column}. Correct it, or ignore the column (on the command line: --ignore). Texts "
+            "with tags need a column of texts: pass text.",
         )
-
-    def numbers(self, array: Any, name: str, row: int) -> NDArray[np.float64]:
-        if hasattr(array, "dictionary"):
-            words = [_number(word) for word in array.dictionary.to_pylist()]
-            if None in words:
-                codes = array.indices.to_pylist()
-                at = codes.index(words.index(None))
-                message = f"no number: {shown(array.dictionary[words.index(None)].as_py())}"
-                raise self._error(self.line_of(row + at), f"{message} in column {shown(name)}. Correct it.")
-            codes = array.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-            found: NDArray[np.float64] = np.array([*words, np.nan], np.float64)[codes]
-            return found
-        return _to_numpy(array)
-
-
-def _number(word: str) -> float | None:
-    """Return the number that a cell stands for, a word such as "true" too."""
-    text = word.strip()
-    if text.lower() in ("", "na", "nan", "null"):
-        return np.nan
-    flag = flag_of(text)
-    try:
-        return float(text) if flag is None else flag
-    except ValueError:
-        return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 class _Parquet:
@@ -390,14 +266,13 @@ class _Parquet:
             raise ValueError("A stream cannot be Parquet. Pass the path of a file.")
         self.path, arrow = path, import_pyarrow()
         with _told(self.path), arrow.parquet.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            index = (schema.pandas_metadata or {}).get("index_columns", ())
-            self.names = [name for name in schema.names if name not in index]
-            sample = next(file.iter_batches(SAMPLE_ROWS, columns=self.names), None)
+            index = (file.schema_arrow.pandas_metadata or {}).get("index_columns", ())
+            names = [name for name in file.schema_arrow.names if name not in index]
+            sample = next(file.iter_batches(SAMPLE_ROWS, columns=names), None)
         if sample is None or not sample.num_rows:
             raise DatasetFormatError.at(path, None, "There is no row. Is the file complete?")
         rows = list(zip(*(_plain(column).to_pylist() for column in sample.columns), strict=True))
-        self.roles = find_roles(path, self.names, rows, roles)
+        self.roles = find_roles(path, names, rows, roles)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield the columns in record batches."""
@@ -415,18 +290,6 @@ class _Parquet:
             for number, row in enumerate(rows, number + 1):  # noqa: B020
                 yield number, dict(zip(columns, row, strict=True))
 
-    def numbers(self, array: Any, name: str, row: int) -> NDArray[np.float64]:
-        """Return a column of a batch as numbers, with NaN for null."""
-        arrow = import_pyarrow()
-        try:
-            kind = _plain(array).type
-            if arrow.types.is_string(kind) or arrow.types.is_large_string(kind):
-                raise ValueError("text")
-            return _to_numpy(_plain(array).cast(arrow.float64(), safe=False))
-        except (arrow.ArrowException, ValueError) as error:
-            message = f"Column {shown(name)} is of type {array.type}, not of numbers. Convert or ignore it."
-            raise DatasetFormatError.at(self.path, None, message) from error
-
     def line_of(self, row: int) -> int:
         """Return the number of a row, from 1."""
         return row + 1
@@ -435,26 +298,113 @@ class _Parquet:
 @contextmanager
 def _told(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn errors of pyarrow about the content of a file into one kind of error."""
-    try:
-        yield
-    except DatasetFormatError:
-        raise
-    except (ValueError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # a fault of the disk, or no such file
+    with damage_told(path):
+        try:
+            yield
+        except DatasetFormatError:
             raise
-        found = " ".join(str(error).split())
-        message = f"This is no Parquet file, or a damaged one ({found}). Get it again."
-        raise DatasetFormatError.at(path, None, message) from error
-
-
-def _to_numpy(array: Any) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = array.to_numpy(zero_copy_only=False)
-    return found
+        except ValueError as error:
+            found = " ".join(str(error).split())
+            message = f"This is no Parquet file, or a damaged one ({found}). Get it again."
+            raise DatasetFormatError.at(path, None, message) from error
 
 
 def _plain(array: Any) -> Any:
     """Return an array of values, where it has codes and their meaning."""
-    return array.dictionary_decode() if hasattr(array, "dictionary") else array
+    arrow = import_pyarrow()
+    return array.cast(array.type.value_type) if arrow.types.is_dictionary(array.type) else array
 
 
 _TABLES: dict[str, Any] = {"csv": _Csv, "jsonl": JsonLines, "parquet": _Parquet, "text": PlainText}
+
+
+class ArrayReader(FileReader):
+    """Reads features from a NumPy file, such as embeddings, and their labels from a table beside it.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.npy``, which is not loaded as a whole, or ``.npz`` with one array or a sparse matrix of SciPy.
+    roles : Roles
+        What is said of the columns of the table.
+    table : path-like, optional
+        CSV or Parquet, with a row for each of the array: one column lists labels, or each of several is one.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], roles: Roles, *, table: str | os.PathLike[str] | None = None
+    ) -> None:
+        super().__init__(path, roles, table=table and Path(table).absolute())
+        self._X = self._load()
+        self.roles, self._table = replace(roles, kind="numbers"), None
+        if table is not None:
+            kind = format_of(table, None)
+            if kind not in ("csv", "parquet"):
+                raise ValueError(f"The labels beside {path} are {kind}. Write them as CSV or Parquet.")
+            self._table = TableReader(table, replace(roles, kind="numbers", features=(), format=kind))
+            self.roles, self.files = self._table.roles, (self.path, *self._table.files)
+            self.has_first_pass = self._table.has_first_pass
+
+    @classmethod
+    def of_npz(cls, path: Path, roles: Roles, **options: Any) -> FileReader:
+        """Return a reader of features, or of what `Dataset.save` has written."""
+        is_saved = False
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                is_saved = "facts.npy" in archive.namelist()
+        return MemoryReader(Dataset.load(path)) if is_saved else cls(path, roles, **options)
+
+    def _load(self) -> Any:
+        try:
+            with damage_told(self.path):
+                if self.path.suffix.lower() == ".npy":
+                    found: Any = np.load(self.path, mmap_mode="r")
+                else:
+                    with self.path.open("rb") as stream, np.load(stream) as arrays:
+                        if "indptr" in arrays:
+                            found = sparse.csr_array(sparse.load_npz(self.path))
+                        else:
+                            (found,) = arrays.values()
+            if found.ndim != 2 or found.dtype.kind not in "biuf":
+                raise ValueError(f"{found.dtype} of shape {found.shape}")
+        except (ValueError, TypeError, zipfile.BadZipFile) as error:
+            if isinstance(error, DatasetFormatError):
+                raise
+            message = f"This is not one array of numbers with rows and columns ({error}). Use numpy.save."
+            raise self.error(None, message) from error
+        return found
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Numbered features, and the labels of the table."""
+        labels = None if self._table is None else self._table.columns.labels
+        return Columns(NumberedNames("feature", self._X.shape[1]), labels)
+
+    def blocks(self, rows: int, skip: int, columns: Any) -> Generator[Any, None, int]:
+        """Yield so many rows at a time."""
+        n = self._X.shape[0]
+        if self._table is None:
+            for start in range(skip, n, rows):
+                empty = np.empty((min(rows, n - start), 0))
+                yield self._beside(Dataset(self.name, empty, None, first_row=start))
+            return int(n)
+        labels = None if columns is None else Columns((), columns.labels)
+        count = yield from mapped(self._table.blocks(rows, skip, labels), self._beside)
+        if count != n:
+            raise self._unequal(count)
+        return count
+
+    def _beside(self, labels: Dataset) -> Dataset:
+        """Return labels with their features."""
+        first, last = labels.first_row, labels.first_row + len(labels)
+        if last > self._X.shape[0]:
+            raise self._unequal("more")
+        X = self._X[first:last]
+        if np.isinf(X if isinstance(X, np.ndarray) else X.data).any():
+            cells = sparse.coo_array(X)
+            row = first + int(cells.coords[0][np.argmax(np.isinf(cells.data))])
+            raise self.error(row + 1, "There is an infinite number. Write nan if it is missing.")
+        return replace(labels, name=self.name, X=X, feature_names=None, provenance=self.path.name)
+
+    def _unequal(self, count: Any) -> DatasetFormatError:
+        return self.error(None, f"There are {self._X.shape[0]} rows, but {count} in {self.options['table']}.")

@@ -1,40 +1,51 @@
-"""Tables that are read line by line: JSON lines, plain text, and what CSV shares with them."""
+"""Tables that are read line by line (plain text, JSON lines, CSV), and folders of texts."""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
 from lrml._shown import shown
-from lrml.datasets._dataset import Schema, TextDataset
-from lrml.datasets._lines import DatasetFormatError, Row, decoded, numbered_lines
-from lrml.datasets._roles import Roles, find_roles
+from lrml.datasets._dataset import Columns, TextDataset
+from lrml.datasets._formats import plain_name
+from lrml.datasets._lines import DatasetFormatError, FileReader, Row, decoded, numbered_lines
+from lrml.datasets._roles import Roles, counts_rows, find_roles, guess_separator, is_number
 
 SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 1 << 20  # what roles are guessed from
+_DELIMITERS = ",;\t"
 
 
 class Lines:
     """A table that is read line by line; its first rows say which column is what."""
 
     has_numbers = False
+    _n_sample = SAMPLE_ROWS
 
     def __init__(self, path: str | os.PathLike[str], roles: Roles, stream: IO[bytes] | None) -> None:
         self.path, self._stream = path, stream
         lines, size = numbered_lines(path, stream), 0
         self._head: list[Row] = []
-        most = 1 if isinstance(self, PlainText) else SAMPLE_ROWS  # who types a text waits for an answer
-        for row in islice(lines, most):
+        for row in islice(lines, self._n_sample):
             self._head.append(row)
             size += len(row[1])
             if size > _SAMPLE_BYTES:
                 break
-        self.roles: Roles = self._find(roles)  # type: ignore[attr-defined]  # of the form of the lines
+        self.roles = self._find(roles)
         self._rest: Iterator[Row] | None = lines
+
+    def _find(self, roles: Roles) -> Roles:
+        """Decide which column is what, from the first lines."""
+        raise NotImplementedError
+
+    def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield rows with the named columns, each with the number of its line."""
+        raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_head": [], "_rest": None}  # another process opens the file anew
@@ -57,6 +68,8 @@ class Lines:
 
 class PlainText(Lines):
     """One text a line."""
+
+    _n_sample = 1  # who types a text waits for an answer
 
     def _find(self, roles: Roles) -> Roles:
         return Roles(kind="text", format="text", text=("",))
@@ -95,38 +108,105 @@ class JsonLines(Lines):
         return self._objects(self._lines())
 
 
-class FolderReader:
+class CsvLines(Lines):
+    """Cells between delimiters, with a header; or texts and addresses of subjects, as Annif writes them."""
+
+    has_numbers = True
+    _quoting: Any = csv.QUOTE_MINIMAL
+
+    def _find(self, roles: Roles) -> Roles:
+        usual = "\t" if Path(plain_name(self.path)).suffix.lower() == ".tsv" else ","
+        seen = self._seen() if roles.delimiter is None and usual == "," else None
+        reasons = {"delimiter": "by the first rows"} if seen not in (None, ",") else {}
+        self.delimiter = roles.delimiter or seen or usual
+        head = self._rows(iter(self._head))
+        self.header_line, self.names = next(head, (0, []))
+        if (
+            len(self.names) == 2 and guess_separator(self.names[1:]) == "<>"
+        ):  # no header, and quotes are letters
+            self.header_line, self.names, self._quoting = 0, ["text", "subjects"], csv.QUOTE_NONE
+            head = self._rows(iter(self._head))
+        if not self.names:
+            raise self._error(None, "There is no header. Is the file complete?")
+        if all(map(is_number, self.names)) and not counts_rows(self.names):
+            raise self._error(1, "There are numbers only where a header should name the columns. Add one.")
+        if len(self.names) == 1 and (roles.labels or roles.kind == "numbers"):
+            raise self._error(
+                self.header_line,
+                f"There is one column, {shown(self.names[0])}, as cells are separated by {self.delimiter!r}. "
+                'Pass delimiter=";" (on the command line: --delimiter ";") if columns are separated so.',
+            )
+        self.sample = [cells for _, cells in head if len(cells) == len(self.names)]  # the last may be cut off
+        return find_roles(
+            self.path, self.names, self.sample, replace(roles, delimiter=self.delimiter, reasons=reasons)
+        )
+
+    def _seen(self) -> str | None:
+        """Return what separates cells if it is clear: one mark only splits the first rows alike."""
+        texts, clear = [line.decode(errors="replace") for _, line in self._head[:100]], []
+        for mark in _DELIMITERS:
+            try:
+                rows = [row for row in csv.reader(texts, delimiter=mark) if "".join(row).strip()]
+            except csv.Error:
+                continue
+            whole = rows[:-1] if len(self._head) > 100 and len(rows) > 1 else rows
+            if len(widths := {len(row) for row in whole}) == 1 and widths.pop() > 1:
+                clear.append(mark)
+        return clear[0] if len(clear) == 1 else None
+
+    def _rows(self, lines: Iterator[Row]) -> Iterator[tuple[int, list[str]]]:
+        """Yield the cells of each row that is not blank, and its last line."""
+        number = 0
+
+        def text() -> Iterator[str]:
+            nonlocal number
+            for number, line in lines:
+                yield decoded(self.path, number, line)
+
+        try:
+            for row in csv.reader(text(), delimiter=self.delimiter, quoting=self._quoting):
+                if row:
+                    yield number, row
+        except csv.Error as error:
+            raise self._error(number, f"This is no CSV ({error}). Check quotes from here on.") from error
+
+    def records(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        rows, width = self._rows(self._lines()), len(self.names)
+        for line, cells in islice(rows, 1 if self.header_line else 0, None):
+            if len(cells) != width:
+                message = f"There are {len(cells)} cells, but {width} in the header. Complete the row."
+                raise self._error(line, message)
+            yield line, dict(zip(self.names, cells, strict=True))
+
+    def line_of(self, row: int) -> int:
+        return self.header_line + row + 1
+
+
+class FolderReader(FileReader):
     """Reads a folder of texts, as Annif has them: each ``a.txt`` with its tags in ``a.tsv`` or ``a.key``.
 
     A line of ``.key`` is a tag; one of ``.tsv`` is the address of a subject in angle brackets, and its name.
     """
 
-    has_first_pass = has_split = False
-    schema = Schema(None, None)
+    columns = Columns(None, None)
 
     def __init__(self, path: Path, roles: Roles) -> None:
-        self.path, self.name, self.options = path, path.name, dict[str, Any]()
-        texts = sorted(path.glob("*.txt"))
-        pairs = (text.with_suffix(end) for text in texts for end in (".tsv", ".key"))
+        super().__init__(path, roles)
+        self.name, self._texts = path.name, sorted(path.glob("*.txt"))
+        pairs = (text.with_suffix(end) for text in self._texts for end in (".tsv", ".key"))
         beside = [other for other in pairs if other.exists()]
-        self._texts, self.files = texts, (*texts, *beside)
-        self._labelled = bool(beside)
+        self.files = (*self._texts, *beside)
         self.roles = replace(roles, kind="text", text=("",), tags="subjects" if beside else None)
 
-    def moved(self) -> FolderReader:
-        """Return a reader by the whole path."""
-        return FolderReader(self.path.absolute(), self.roles)
+    def records(self) -> Iterator[Path]:
+        """Yield the files of the texts."""
+        return iter(self._texts)
 
-    def blocks(
-        self, rows: int | None, skip: int, schema: Schema | None, labelled: bool
-    ) -> Generator[TextDataset, None, int]:
-        """Yield so many texts at a time."""
-        for start in range(skip, len(self._texts), rows or len(self._texts)):
-            some = self._texts[start : None if rows is None else start + rows]
-            texts = [_content(path) for path in some]
-            tags = [self._tags(path) for path in some] if labelled and self._labelled else None
-            yield TextDataset(self.name, texts, tags, self.roles, self.name)
-        return len(self._texts)
+    def dataset(self, records: list[Path], columns: Any, first_row: int) -> TextDataset:
+        """Read texts and their tags."""
+        labelled = self.roles.tags and not self.roles.unlabelled
+        tags = [self._tags(path) for path in records] if labelled else None
+        return TextDataset(self.name, [_content(path) for path in records], tags, self.roles, self.name)
 
     def _tags(self, text: Path) -> tuple[str, ...]:
         for end in (".tsv", ".key"):
