@@ -97,7 +97,7 @@ def main() -> None:
     arguments = parser.parse_args()
     records = []
     fetch_mulan("delicious", download=False)
-    train, _, labels = (status.path for status in dataset_status("delicious").files)
+    train, _, labels = dataset_status("delicious").paths
     if arff is not None:
         records.append(
             compare(

@@ -160,7 +160,7 @@ def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         return {"name": name, "status": "failed", "error": str(error)}
     status = dataset_status(name, data_home)
-    return {"name": name, "status": status.state, "files": [str(f.path) for f in status.files]}
+    return {"name": name, "status": status.state, "files": [str(path) for path in status.paths]}
 
 
 @app.command()

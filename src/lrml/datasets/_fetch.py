@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import tomllib
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module, resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
 from lrml._shown import did_you_mean
 
 if TYPE_CHECKING:
     from lrml.datasets._dataset import Dataset
 
-DATA_HOME_VARIABLE = "LRML_DATA_HOME"
 EMBEDDED = "yeast"  # comes with this package
-_CACHE_VARIABLE = "LRML_CACHE"
 
 
-@dataclass(frozen=True)
-class RegisteredFile:
+class RegisteredFile(NamedTuple):
     """A file: its name, length in bytes, hash, and address on the web."""
 
     name: str
@@ -55,69 +49,44 @@ def mulan_entries() -> dict[str, MulanEntry]:
     text = resources.files("lrml.datasets").joinpath("registry.toml").read_text("utf-8")
     mulan = tomllib.loads(text)["mulan"]
     origin, found = mulan["source"], {}
+    place = "{host} {repository}, commit {commit}, {folder}".format(**origin)
     for name, facts in mulan["datasets"].items():
         listed = [facts.pop(role) for role in ("train", "test", "labels")]
-        files = tuple(
-            RegisteredFile(
-                one["file"],
-                one["size"],
-                one["sha256"],
-                origin["url"].format(**origin, name=name, file=one["file"]),
-            )
+        address = partial(origin["url"].format, **origin, name=name)
+        files = (
+            RegisteredFile(one["file"], one["size"], one["sha256"], address(file=one["file"]))
             for one in listed
         )
-        place = "{host} {repository}, commit {commit}, {folder}".format(**origin)
-        found[name] = MulanEntry(name=name, source=f"{place}/{name}", files=files, **facts)
+        found[name] = MulanEntry(name=name, source=f"{place}/{name}", files=tuple(files), **facts)
     return found
 
 
-@dataclass(frozen=True)
-class FileStatus:
-    """Where a file is, or would be put; `damaged` means that it has the wrong size or, if checked, hash."""
+class DatasetStatus(NamedTuple):
+    """Where the files of a dataset are, or would be put.
 
-    file: RegisteredFile
-    place: Literal["data home", "cache", "missing"]
-    path: Path
-    damaged: bool = False
+    ``state`` is "damaged" if a file has a wrong size, "missing" if one is nowhere, "cache" if one is there,
+    else "data home".
+    """
 
-    @property
-    def to_download(self) -> bool:
-        """Whether a download would fetch it; files in the data home are never replaced."""
-        return self.place == "missing" or (self.place == "cache" and self.damaged)
+    state: str
+    paths: tuple[Path, ...]
 
 
-@dataclass(frozen=True)
-class DatasetStatus:
-    """Where the files of a dataset are."""
-
-    name: str
-    files: tuple[FileStatus, ...]
-
-    @property
-    def state(self) -> str:
-        """In a word: "damaged" or "missing" if any file is; "cache" if any is there; else "data home"."""
-        if any(status.damaged for status in self.files):
-            return "damaged"
-        places = {status.place for status in self.files}
-        return next(place for place in ("missing", "cache", "data home") if place in places)
-
-
-def dataset_status(
-    name: str, data_home: str | os.PathLike[str] | None = None, *, verify: bool = False
-) -> DatasetStatus:
-    """Look where the files of a dataset are, without changing anything; `verify` compares hashes, too."""
-    entry = _entry(name)
-    home, folder = _home(name, data_home), _cache_folder(name)
-    found: list[FileStatus] = []
-    for file in entry.files:
-        places: list[tuple[Any, Path | None]] = [("data home", home), ("cache", folder)]
-        there = [(place, at / file.name) for place, at in places if at and (at / file.name).is_file()]
-        place: Any = there[0][0] if there else "missing"
-        path = there[0][1] if there else folder / file.name
-        wrong = bool(there) and path.stat().st_size != file.size
-        wrong = wrong or (verify and bool(there) and _sha256_of(path) != file.sha256)
-        found.append(FileStatus(file, place, path, wrong))
-    return DatasetStatus(name, tuple(found))
+def dataset_status(name: str, data_home: str | os.PathLike[str] | None = None) -> DatasetStatus:
+    """Look where the files of a dataset are, without changing anything."""
+    home, words, paths = _home(name, data_home), set(), []
+    for file in _entry(name).files:
+        path, word = _cache_folder(name) / file.name, "cache"
+        if home is not None and (home / file.name).is_file():
+            path, word = home / file.name, "data home"
+        if not path.is_file():
+            word = "missing"
+        elif path.stat().st_size != file.size:
+            word = "damaged"
+        words.add(word)
+        paths.append(path)
+    state = next(word for word in ("damaged", "missing", "cache", "data home") if word in words)
+    return DatasetStatus(state, tuple(paths))
 
 
 def fetch_mulan(
@@ -143,24 +112,21 @@ def fetch_mulan(
     from lrml.datasets._source import Source  # noqa: PLC0415
 
     entry = _entry(name)
-    files = dataset_status(name, data_home, verify=True).files
-    for status in files:
-        if status.damaged and not (download and status.to_download):
-            remedy = (
-                "Delete it, or fetch it again." if status.place == "cache" else f"Get it from {entry.source}."
-            )
-            raise ValueError(
-                f"{status.path} has not the sha256 {status.file.sha256}: it is damaged. {remedy}"
-            )
-    wanted = [status.file for status in files if status.to_download]
-    if wanted and not download:
-        raise FileNotFoundError(f"Files of {name} are missing, and download=False. {_advice(entry, wanted)}")
-    _download(entry, wanted)
-    train, test, labels = (status.path for status in files)
+    paths = dataset_status(name, data_home).paths
+    for file, path in zip(entry.files, paths, strict=True):
+        if path.is_file() and _sha256_of(path) == file.sha256:
+            continue
+        in_cache = path.parent == _cache_folder(name)
+        if path.is_file() and not (in_cache and download):
+            remedy = "Delete it, or fetch it again." if in_cache else f"Get it from {entry.source}."
+            raise ValueError(f"{path} has not the sha256 {file.sha256}: it is damaged. {remedy}")
+        if not download:
+            raise FileNotFoundError(f"{path} is missing, and download=False. {_advice(entry)}")
+        _download(entry, file)
+    train, test, labels = paths
     readers = [ArffReader(path, Roles(), xml=labels) for path in (train, test)]
     found: Dataset = Source(readers, name=name, n_train_readers=1).read()
-    origin = f"Mulan, {entry.domain}; {entry.source}; cite {entry.citation}"
-    return replace(found, provenance=origin)
+    return replace(found, provenance=f"Mulan, {entry.domain}; {entry.source}; cite {entry.citation}")
 
 
 def _entry(name: str) -> MulanEntry:
@@ -173,54 +139,39 @@ def _entry(name: str) -> MulanEntry:
     return entries[name]
 
 
-def _download(entry: MulanEntry, files: Sequence[RegisteredFile]) -> None:
-    """Let pooch put files into the cache: each is there as a whole, with the right hash, or not at all."""
-    if not files:
-        return
-    pooch, folder = import_module("pooch"), _cache_folder(entry.name)
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
+def _download(entry: MulanEntry, file: RegisteredFile) -> None:
+    """Let pooch put a file into the cache: it is there as a whole, with the right hash, or not at all."""
+    pooch = import_module("pooch")
     pooch.get_logger().setLevel("WARNING")
     try:
-        for file in files:
-            pooch.retrieve(file.url, f"sha256:{file.sha256}", file.name, folder)
+        pooch.retrieve(file.url, f"sha256:{file.sha256}", file.name, _cache_folder(entry.name))
     except (OSError, ValueError) as error:  # also those of requests; a wrong hash is a ValueError
         raise OSError(
             f"{file.name} cannot be downloaded from {file.url}: {error}. Check the network, or the variable "
-            f"https_proxy.\n{_advice(entry, files[files.index(file) :])}"
+            f"https_proxy.\n{_advice(entry)}"
         ) from error
-    finally:
-        for place in made:
-            with suppress(OSError):  # it has files, or was never made
-                place.rmdir()
 
 
-def _advice(entry: MulanEntry, files: Sequence[RegisteredFile]) -> str:
+def _advice(entry: MulanEntry) -> str:
     """Say how to do without a download."""
     folder = _cache_folder(entry.name)
-    places = "".join(f"\n  {folder / file.name}  (sha256 {file.sha256})" for file in files)
+    places = "".join(f"\n  {folder / file.name}  (sha256 {file.sha256})" for file in entry.files)
     return (
         f"To do without a download, get these files from {entry.source} and put them here, or into "
-        f"{entry.name}/ in a folder that you pass as data_home or set as {DATA_HOME_VARIABLE}:{places}"
+        f"{entry.name}/ in a folder that you pass as data_home or set as LRML_DATA_HOME:{places}"
     )
 
 
 def _home(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
-    home = data_home if data_home is not None else os.environ.get(DATA_HOME_VARIABLE)
+    home = data_home if data_home is not None else os.environ.get("LRML_DATA_HOME")
     return Path(home).expanduser() / name if home else None
 
 
 def _cache_folder(name: str) -> Path:
-    chosen = os.environ.get(_CACHE_VARIABLE)
-    if chosen:
-        root = Path(chosen).expanduser().absolute()
-    elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Caches" / "lrml"
-    elif sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "lrml" / "Cache"
-    else:
-        xdg = os.environ.get("XDG_CACHE_HOME", "")  # a relative path is to be ignored
-        root = (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".cache") / "lrml"
-    return root / "mulan" / name
+    from platformdirs import user_cache_dir  # noqa: PLC0415 - a list of datasets is quick
+
+    chosen = os.environ.get("LRML_CACHE") or user_cache_dir("lrml", appauthor=False)
+    return Path(chosen).expanduser().absolute() / "mulan" / name
 
 
 def _sha256_of(path: Path) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
-import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -76,13 +76,49 @@ def _check(dataset: Dataset, kind: str) -> None:
     """Refuse what a format cannot hold, before anything is written."""
     if dataset.Y is None or not dataset.shape[1]:
         raise ValueError(f"{kind} needs features and labels, and {dataset!r} has not both. Write it as npz.")
-    if kind != "arff":
-        if dataset.unknown is not None:
-            raise ValueError(f"{kind} cannot hold unknown labels. Write the dataset as npz or arff.")
-        return
+    if kind != "arff" and dataset.unknown is not None:
+        raise ValueError(f"{kind} cannot hold unknown labels. Write the dataset as npz or arff.")
     both = set(dataset.feature_names) & set(dataset.label_names)
-    if both:
+    if kind == "arff" and both:
         raise ValueError(f"{shown(min(both))} is a feature and a label, which ARFF cannot hold. Rename one.")
+
+
+def _rows(dataset: Dataset, Y: Any) -> Iterator[tuple[list[tuple[int, float]], list[tuple[int, float]]]]:
+    """Yield the entries of each row that are not 0, of the features and of some labels."""
+    for start in range(0, len(dataset), _ROWS):
+        part = slice(start, start + _ROWS)
+        yield from zip(_entries(dataset.X[part]), _entries(Y[part]), strict=True)
+
+
+def _entries(matrix: Any) -> Iterator[list[tuple[int, float]]]:
+    """Yield column and value of the entries of each row."""
+    matrix = sparse.csr_array(matrix)
+    for start, stop in pairwise(matrix.indptr.tolist()):
+        cells = zip(matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist(), strict=True)
+        yield sorted((column, value) for column, value in cells if value != 0)
+
+
+def _number(value: float) -> str:
+    """Write a number such that it is read back exactly; whole ones without a point."""
+    return repr(value).removesuffix(".0")
+
+
+def _arff_lines(dataset: Dataset, path: Any) -> Iterator[str]:
+    d, n_labels = dataset.shape[1:]
+    split = "" if dataset.n_train is None else f" -split-number {dataset.n_train}"
+    yield f"@relation {_quoted(f'{dataset.name}: -C -{n_labels}{split}')}\n\n"
+    for name in dataset.feature_names:
+        yield f"@attribute {_quoted(name)} numeric\n"
+    for name in dataset.label_names:
+        yield f"@attribute {_quoted(name)} {{0,1}}\n"
+    yield "\n@data\n"
+    for features, labels in _rows(dataset, dataset.targets):
+        cells = {column: _number(value).replace("nan", "?") for column, value in features}
+        cells |= {d + column: _number(float(value)).replace("nan", "?") for column, value in labels}
+        if isinstance(dataset.X, np.ndarray):
+            yield ",".join(cells.get(column, "0") for column in range(d + n_labels)) + "\n"
+        else:
+            yield "{" + ",".join(f"{column} {value}" for column, value in cells.items()) + "}\n"
 
 
 def _quoted(name: str) -> str:
@@ -92,44 +128,6 @@ def _quoted(name: str) -> str:
     mark = '"' if "'" in name and '"' not in name else "'"
     escapes = str.maketrans({"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", mark: f"\\{mark}"})
     return mark + name.translate(escapes) + mark
-
-
-def _arff_lines(dataset: Dataset, path: Any) -> Iterator[str]:
-    n, d, n_labels = dataset.shape
-    split = "" if dataset.n_train is None else f" -split-number {dataset.n_train}"
-    yield f"@relation {_quoted(f'{dataset.name}: -C -{n_labels}{split}')}\n\n"
-    for name in dataset.feature_names:
-        yield f"@attribute {_quoted(name)} numeric\n"
-    for name in dataset.label_names:
-        yield f"@attribute {_quoted(name)} {{0,1}}\n"
-    yield "\n@data\n"
-    for start in range(0, n, _ROWS):
-        block = dataset.rows(slice(start, start + _ROWS))
-        X, Y = block.X, sparse.csr_array(block.targets, dtype=np.float64)
-        if isinstance(X, np.ndarray):
-            for features, labels in zip(X.tolist(), Y.toarray().tolist(), strict=True):
-                yield ",".join(map(_arff_number, chain(features, labels))) + "\n"
-            continue
-        for features, labels in zip(_entries(X), _entries(Y), strict=True):
-            cells = [*features, *((d + column, value) for column, value in labels)]
-            yield "{" + ",".join(f"{column} {_arff_number(value)}" for column, value in cells) + "}\n"
-
-
-def _arff_number(value: float) -> str:
-    return "?" if math.isnan(value) else _number(value)
-
-
-def _number(value: float) -> str:
-    """Write a number such that it is read back exactly; whole ones without a point."""
-    return repr(value).removesuffix(".0")
-
-
-def _entries(matrix: Any) -> Iterator[list[tuple[int, float]]]:
-    """Yield the column and the value of the entries of each row that are not 0."""
-    matrix = sparse.csr_array(matrix)
-    for start, stop in pairwise(matrix.indptr.tolist()):
-        cells = zip(matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist(), strict=True)
-        yield sorted((column, value) for column, value in cells if value != 0)
 
 
 def _xmc_lines(dataset: Dataset, path: Any) -> Iterator[str]:
@@ -143,16 +141,14 @@ def _svmlight_lines(dataset: Dataset, path: Any) -> Iterator[str]:
 
 
 def _pair_lines(dataset: Dataset, first: int, empty: str) -> Iterator[str]:
-    for start in range(0, len(dataset), _ROWS):
-        block = dataset.rows(slice(start, start + _ROWS))
-        for features, labels in zip(_entries(block.X), _entries(block.Y), strict=True):
-            ids = ",".join(str(column) for column, _ in labels)
-            pairs = " ".join(f"{column + first}:{_number(value)}" for column, value in features)
-            yield (f"{ids} {pairs}".rstrip() or empty) + "\n"
+    for features, labels in _rows(dataset, dataset.Y):
+        ids = ",".join(str(column) for column, _ in labels)
+        pairs = " ".join(f"{column + first}:{_number(value)}" for column, value in features)
+        yield (f"{ids} {pairs}".rstrip() or empty) + "\n"
 
 
 def _json_lines(dataset: TextDataset, path: Any) -> Iterator[str]:
-    for text, tags in _tagged(dataset):
+    for text, tags in zip(dataset.texts, dataset.tags or repeat(None)):  # noqa: B905
         record = {"text": text} | ({} if tags is None else {"tags": list(tags)})
         yield json.dumps(record, ensure_ascii=False) + "\n"
 
@@ -161,30 +157,17 @@ def _csv_lines(dataset: TextDataset, path: Any) -> Iterator[str]:
     wrong = next((tag for tag in dataset.tag_names if ";" in tag), None)
     if wrong is not None:
         raise ValueError(f'The tag {shown(wrong)} has a ";", which separates tags. Write JSON lines instead.')
-    header = ["text"] if dataset.tags is None else ["text", "tags"]
-    rows = ([text] if tags is None else [text, ";".join(tags)] for text, tags in _tagged(dataset))
-    is_tsv = Path(plain_name(path)).suffix.lower() == ".tsv"
-    return _csv_text(chain([header], rows), "\t" if is_tsv else ",")
+    delimiter = "\t" if Path(plain_name(path)).suffix.lower() == ".tsv" else ","
+    yield _csv_line(["text"] if dataset.tags is None else ["text", "tags"], delimiter)
+    for text, tags in zip(dataset.texts, dataset.tags or repeat(None)):  # noqa: B905
+        yield _csv_line([text] if tags is None else [text, ";".join(tags)], delimiter)
 
 
-def _tagged(dataset: TextDataset) -> Iterable[tuple[str, Any]]:
-    tags: Sequence[Any] = dataset.tags or [None] * len(dataset)
-    return zip(dataset.texts, tags, strict=True)
-
-
-class _LastRow:
-    """What a ``csv.writer`` has written last, with one line end, and quotes around lone carriage returns."""
-
-    def write(self, row: str) -> None:
-        self.text = f"{row[:-2]}\n"
-
-
-def _csv_text(rows: Iterable[Sequence[Any]], delimiter: str = ",") -> Iterator[str]:
-    last = _LastRow()
-    writer = csv.writer(last, delimiter=delimiter)
-    for row in rows:
-        writer.writerow(row)
-        yield last.text
+def _csv_line(cells: Sequence[Any], delimiter: str = ",") -> str:
+    """Return a row of CSV with one line end, and quotes around lone carriage returns."""
+    line = io.StringIO(newline="")
+    csv.writer(line, delimiter=delimiter).writerow(cells)
+    return f"{line.getvalue()[:-2]}\n"
 
 
 class PredictionWriter:
@@ -221,21 +204,17 @@ class PredictionWriter:
     def __enter__(self) -> PredictionWriter:
         with output_errors(self._path):
             stream = self._stack.enter_context(staged_file(self._path))
-            self._out: Any = stream
             if self._kind == "parquet":
-                self._out = self._parquet(stream)
+                arrow = import_pyarrow()
+                lists = {"tags": arrow.list_(arrow.string()), "scores": arrow.list_(arrow.float64())}
+                schema = arrow.schema({"row": arrow.int64()} | lists)
+                self._out: Any = arrow.parquet.ParquetWriter(stream, schema)
             else:
                 self._out = self._stack.enter_context(compressor(self._path, stream))
             if self._kind == "csv":
                 names = (f"{what}_{place}" for place in range(1, self._k + 1) for what in ("tag", "score"))
-                self._write(_csv_text([["row", *names]]))
+                self._out.write(_csv_line(["row", *names]).encode())
         return self
-
-    def _parquet(self, stream: IO[bytes]) -> Any:
-        arrow = import_pyarrow()
-        columns = {"row": arrow.int64(), "tags": arrow.list_(arrow.string())}
-        schema = arrow.schema(columns | {"scores": arrow.list_(arrow.float64())})
-        return arrow.parquet.ParquetWriter(stream, schema)
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         with output_errors(self._path):
@@ -252,30 +231,23 @@ class PredictionWriter:
         """Write tags of the next rows, best first, and their scores; both as lists or arrays."""
         tags, values = (part.tolist() if hasattr(part, "tolist") else part for part in (labels, scores))
         first, self._row = self._row + 1, self._row + len(tags)
-        rows = list(zip(range(first, self._row + 1), tags, values, strict=True))
+        numbers = range(first, self._row + 1)
         with output_errors(self._path):
             if self._kind == "parquet":
                 names = [list(map(str, some)) for some in tags]
-                columns = {"row": [number for number, *_ in rows], "tags": names, "scores": values}
+                columns = {"row": list(numbers), "tags": names, "scores": values}
                 self._out.write(import_pyarrow().table(columns, schema=self._out.schema))
-            elif self._kind == "csv":
-                self._write(_csv_text(self._cells(*row) for row in rows))
             else:
-                self._write(
-                    json.dumps({"row": n, "tags": some, "scores": list(map(_six, found))}, ensure_ascii=False)
-                    + "\n"
-                    for n, some, found in rows
-                )
+                lines = map(self._csv if self._kind == "csv" else _json, numbers, tags, values)
+                self._out.write("".join(lines).encode())
 
-    def _cells(self, number: int, tags: Sequence[Any], scores: Sequence[float]) -> list[Any]:
+    def _csv(self, row: int, tags: Sequence[Any], scores: Sequence[float]) -> str:
         if len(tags) > self._k:
-            raise ValueError(f"Row {number} has {len(tags)} tags, more than k={self._k}. Pass a larger k.")
+            raise ValueError(f"Row {row} has {len(tags)} tags, more than k={self._k}. Pass a larger k.")
         cells = chain.from_iterable((tag, f"{score:.6g}") for tag, score in zip(tags, scores, strict=True))
-        return [number, *cells, *[""] * (2 * (self._k - len(tags)))]
-
-    def _write(self, lines: Iterable[str]) -> None:
-        self._out.write("".join(lines).encode())
+        return _csv_line([row, *cells, *[""] * (2 * (self._k - len(tags)))])
 
 
-def _six(value: float) -> float:
-    return float(f"{value:.6g}")
+def _json(row: int, tags: Sequence[Any], scores: Sequence[float]) -> str:
+    found = {"row": row, "tags": tags, "scores": [float(f"{score:.6g}") for score in scores]}
+    return json.dumps(found, ensure_ascii=False) + "\n"
