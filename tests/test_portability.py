@@ -31,7 +31,6 @@ def copied(monkeypatch):
     return seen
 
 
-# No feature and no label has so few numbers as one row of Anderson's Gram matrix.
 ROWS, FEATURES, LABELS = 150, 40, 30
 
 
@@ -39,16 +38,16 @@ ROWS, FEATURES, LABELS = 150, 40, 30
 @pytest.mark.parametrize(
     "model", [LRML(alpha=1.0), LRML(3, 5.0, ridge=0.1), MLTrace(5.0), MLFro(1.0)], ids=str
 )
-def test_a_fit_copies_numbers_and_rows_of_andersons_gram_matrix_only(place, copied, model):
+def test_a_fit_copies_singular_values_and_rows_of_andersons_gram_matrix_only(place, copied, model):
     """`float(x)` of a single number is not counted here; on "device1" nothing else gets to the host."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, FEATURES))
     Y = (X[:, :5] @ rng.normal(size=(5, LABELS)) + rng.normal(size=(ROWS, LABELS)) > 1).astype(float)
     with dispatching():
         model = clone(model).fit(put(place, X), put(place, Y))
-    assert {module for module, _ in copied} <= {"lrml.solvers.alternating"}
-    assert all(len(shape) == 1 and shape[0] < LABELS for _, shape in copied)
-    assert len(copied) <= 2 * model.n_iter_
+    assert all(len(shape) == 1 and shape[0] <= FEATURES for _, shape in copied)
+    # Of a step: two spectra, a row, and what is measured; and a few before and after.
+    assert len(copied) <= 6 * model.n_iter_ + 12
     expected = clone(model).fit(X, Y)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     assert_same(model.coef_, expected.coef_, place, rtol=1e-5)

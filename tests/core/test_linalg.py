@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrml.core.linalg import NormalOperator, leading_directions, powered, solve_shifted, tall_svd
+from lrml.core.linalg import tall_svd
 from lrml.core.moments import CentredRows
+from lrml.core.operators import NormalOperator, leading_directions, powered, solve_shifted
 
 
 def weighted_rows(seed, dual):

@@ -11,13 +11,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from lrml import LRML, LRMLCV, MLFro, lrml_path
 from lrml.core import rows as rows_module
 from lrml.core.arrays import (
-    descending_eigh,
     map_in_threads,
     one_blas_thread,
     one_blas_thread_if,
-    thin_svd,
     threads_to_share,
 )
+from lrml.core.linalg import descending_eigh, thin_svd
 
 
 def most_threads():

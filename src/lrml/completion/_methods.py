@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse.linalg import aslinearoperator, svds
 
 from lrml.completion._observed import Floats, Observed
-from lrml.core.arrays import thin_svd
+from lrml.core.linalg import thin_svd
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.solvers import Anderson, Factors, Recorder
 

@@ -26,7 +26,6 @@ import array_api_compat
 import array_api_compat.numpy
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
@@ -41,7 +40,6 @@ _Result = TypeVar("_Result")
 _NO_MEMORY = ("OutOfMemoryError", "out of memory", "ALLOC_FAILED")
 # Sizes of matrices that two BLAS threads decompose no faster than one; OpenBLAS uses one for those below.
 _ONE_THREAD = range(40, 257)
-_LARGE = 2000  # from this size on, memory counts more than threads
 # Processes per core, over the last minute, beyond which a second thread of BLAS waits more than it works.
 _BUSY = 1.5
 _N_CORES = os.cpu_count() or 1  # asking takes longer than the load does
@@ -319,37 +317,17 @@ def dtype_name(array: Array) -> str:
     return str(array.dtype).rpartition(".")[2]
 
 
-def descending_eigh(gram: Array, *, overwrite: bool = False) -> tuple[Array, Array]:
-    """Eigenvalues of a symmetric matrix in descending order, and the eigenvectors as columns.
-
-    A large NumPy matrix that may be overwritten takes room for two further ones, instead of four.
-    """
-    xp = namespace(gram)
-    with few_threads(gram):
-        if overwrite and gram.shape[0] >= _LARGE and is_host(gram):
-            # LAPACK, as in NumPy; the transpose is in its order, so that nothing is copied. But SciPy has
-            # threads of its own, which wait for those of NumPy: small matrices would take ten times as long.
-            values, vectors = scipy.linalg.eigh(gram.T, overwrite_a=True, check_finite=False, driver="evd")
-        else:
-            values, vectors = xp.linalg.eigh(gram)
-    return xp.flip(values, axis=0), xp.flip(vectors, axis=1)
+def beside(values: npt.NDArray[Any], array: Array) -> Array:
+    """Return a small vector of the host where an array lives, in its type."""
+    return values if type(array) is np.ndarray else Place.of(array).asarray(values, dtype_name(array))
 
 
-def descending_eigvalsh(gram: Array) -> Array:
-    """Eigenvalues of a symmetric matrix in descending order."""
-    xp = namespace(gram)
-    with few_threads(gram):
-        return xp.flip(xp.linalg.eigvalsh(gram), axis=0)
-
-
-def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
-    """Thin singular value decomposition U, s, Vᵀ, s descending."""
-    with few_threads(matrix):
-        try:
-            U, s, Vt = namespace(matrix).linalg.svd(matrix, full_matrices=False)
-        except np.linalg.LinAlgError:  # NumPy's divide and conquer gives up on a few harmless matrices
-            U, s, Vt = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
-    return U, s, Vt
+def floats(*numbers: Array) -> list[float]:
+    """Return arrays without axes as Python floats, copied from a device at once."""
+    if isinstance(numbers[0], float):  # NumPy's are
+        return [float(number) for number in numbers]
+    found: list[float] = to_numpy(namespace(*numbers).stack(numbers)).tolist()
+    return found
 
 
 def frobenius(array: Array) -> float:

@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import Array, Place, descending_eigh, is_host, is_sparse, namespace, thin_svd
-from lrml.core.linalg import Eigen
+from lrml.core.arrays import Array, Place, is_host, is_sparse, namespace
+from lrml.core.linalg import Eigen, descending_eigh, thin_svd
 from lrml.core.moments import CentredRows, dense_product
 
 _Float64 = npt.NDArray[np.float64]

@@ -27,13 +27,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrml.core.arrays import Array, Place, dot, frobenius, inner, namespace
-from lrml.core.linalg import spectral_coordinates
+from lrml.core.arrays import Array, Place, dot, floats, frobenius, inner, namespace
+from lrml.core.linalg import SpectralProx, spectral_coordinates, spectral_prox
 from lrml.core.losses import Loss, best_constants
 from lrml.core.moments import Statistics
 from lrml.core.penalties import Penalty
 from lrml.core.rows import Block, Rows
-from lrml.core.spectra import SpectralProx, spectral_prox
 
 # Least curvature of a label, as a share of that at the origin: a perfectly fitted label has none.
 _LEAST_CURVATURE = 0.1
@@ -148,11 +147,11 @@ class RowProblem:
         """Relative accuracy of the objective: that of the scores, which are summed in double precision."""
         return 4.0 * float(np.finfo(self.rows.dtype).eps)
 
-    def decrement(self, slope: Array, V: Array) -> float:
-        """½⟨g, H⁻¹g⟩ with the model of the Hessian at V."""
+    def measures(self, V: Array, slope: Array) -> list[float]:
+        """f(V), ½⟨g, H⁻¹g⟩ with the model of the Hessian there, and ‖g‖."""
         xp = namespace(V)
         model = self.hessian_model(xp.maximum(self.evaluate(V).curvatures, self.least_curvatures))
-        return 0.5 * float(xp.sum(slope * slope / model))
+        return [self.value(V), *floats(0.5 * xp.sum(slope * slope / model), xp.linalg.vector_norm(slope))]
 
     def value(self, V: Array) -> float:
         """f(V)."""

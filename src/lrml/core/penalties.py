@@ -17,7 +17,8 @@ penalty        φ(σ), the price of a value                 what it does to larg
 `Weighted`     w_j σ, w ascending                         shrinks each by its own amount
 ============== ========================================== ==========================================
 
-A penalty sees the singular values in *descending* order, everywhere. It offers
+A penalty sees the singular values as a NumPy array in *descending* order, everywhere: they are few, and are
+brought to the host once per step of a solver, wherever the matrix is. It offers
 
 ``value(sigma)``
     the penalty Ω(σ), ∞ where it permits no such matrix;
@@ -55,13 +56,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from lrml._shown import shown
-from lrml.core.arrays import Array, namespace, to_numpy
 from lrml.core.checks import is_integer, is_real
+
+Values: TypeAlias = npt.NDArray[Any]
+"""Singular values."""
 
 
 class Penalty(Protocol):
@@ -71,13 +75,13 @@ class Penalty(Protocol):
     def n_free(self) -> int:
         """Number of leading singular values that cost nothing."""
 
-    def value(self, sigma: Array) -> float:
+    def value(self, sigma: Values) -> float:
         """Penalty of the descending singular values ``sigma``."""
 
-    def prox(self, sigma: Array, step: float) -> Array:
+    def prox(self, sigma: Values, step: float) -> Values:
         """Proximal map at the descending singular values ``sigma``; descending too."""
 
-    def slopes(self, sigma: Array) -> Array:
+    def slopes(self, sigma: Values) -> Values:
         """Ascending weights of the tight linear majoriser at the descending values ``sigma``."""
 
 
@@ -152,41 +156,34 @@ class TailSum:
         most = count if self.max_rank is None else min(self.max_rank, count)
         return min(self.theta, most) if self.alpha > 0 and self.max_rank is None else most
 
-    def value(self, sigma: Array) -> float:
+    def value(self, sigma: Values) -> float:
         """Return alpha · Σ σ_j over the tail of the descending values ``sigma``; ∞ beyond the rank."""
-        xp = namespace(sigma)
-        _, tail, beyond = self._parts(sigma)
-        if beyond.shape[0] and bool(xp.any(beyond > 0)):
+        if self.max_rank is not None and np.any(sigma[self.max_rank :] > 0):
             return math.inf
-        return self.alpha * float(xp.sum(tail)) if tail.shape[0] else 0.0
+        tail = sigma[self.theta : self.max_rank]
+        return self.alpha * float(np.sum(tail)) if len(tail) else 0.0
 
-    def prox(self, sigma: Array, step: float) -> Array:
+    def prox(self, sigma: Values, step: float) -> Values:
         """Keep the head, soft-threshold the tail by ``step · alpha``; descending in, descending out."""
-        xp = namespace(sigma)
-        head, tail, beyond = self._parts(sigma)
         threshold = step * self.alpha
-        if self.rule == "paper":
-            head = xp.where(head > threshold, head, xp.zeros_like(head))
-        return xp.concat([head, xp.clip(tail - threshold, min=0.0), xp.zeros_like(beyond)])
+        shrunk = np.maximum(sigma - threshold, 0.0)
+        head = sigma[: self.theta]
+        shrunk[: self.theta] = np.where(head > threshold, head, 0.0) if self.rule == "paper" else head
+        if self.max_rank is not None:
+            shrunk[self.max_rank :] = 0.0
+        return shrunk
 
-    def slopes(self, sigma: Array) -> Array:
+    def slopes(self, sigma: Values) -> Values:
         """Return 0 for the head, alpha for the tail, and ∞ beyond the rank.
 
         The tail sum is the least of all sums of len(σ) − theta values, so the sum over the indices that are
         the tail at σ majorises it elsewhere and is tight at σ.
         """
-        xp = namespace(sigma)
-        head, tail, beyond = self._parts(sigma)
-        return xp.concat(
-            [xp.zeros_like(head), xp.full_like(tail, self.alpha), xp.full_like(beyond, math.inf)]
-        )
-
-    def _parts(self, sigma: Array) -> tuple[Array, Array, Array]:
-        """Head, tail and the rest; the standard leaves slices beyond the end of an array undefined."""
-        count = int(sigma.shape[0])
-        limit = count if self.max_rank is None else min(self.max_rank, count)
-        head = min(self.theta, limit)
-        return sigma[:head], sigma[head:limit], sigma[limit:]
+        slopes = np.full_like(sigma, self.alpha)
+        slopes[: self.theta] = 0.0
+        if self.max_rank is not None:
+            slopes[self.max_rank :] = math.inf
+        return slopes
 
 
 def TraceNorm(alpha: float, max_rank: int | None = None) -> TailSum:  # noqa: N802  # one of the penalties
@@ -216,29 +213,28 @@ class Separable(ABC):
             object.__setattr__(self, field.name, float(number))
 
     @abstractmethod
-    def prices(self, sigma: Array) -> Array:
+    def prices(self, sigma: Values) -> Values:
         """Return φ(σ_j)."""
 
     @abstractmethod
-    def slopes(self, sigma: Array) -> Array:
+    def slopes(self, sigma: Values) -> Values:
         """Return φ'(σ_j)."""
 
     @abstractmethod
-    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+    def candidates(self, sigma: Values, step: float) -> Sequence[Values]:
         """Return where the minimum may be, apart from 0: x ≥ 0 for each value."""
 
-    def value(self, sigma: Array) -> float:
+    def value(self, sigma: Values) -> float:
         """Return Σ φ(σ_j)."""
-        return float(namespace(sigma).sum(self.prices(sigma)))
+        return float(np.sum(self.prices(sigma)))
 
-    def prox(self, sigma: Array, step: float) -> Array:
+    def prox(self, sigma: Values, step: float) -> Values:
         """Return the best candidates; if several are as good, the first."""
-        xp = namespace(sigma)
-        best, least = xp.zeros_like(sigma), 0.5 * sigma**2
+        best, least = np.zeros_like(sigma), 0.5 * sigma**2
         for x in self.candidates(sigma, step):
             cost = 0.5 * (x - sigma) ** 2 + step * self.prices(x)
-            best, least = xp.where(cost < least, x, best), xp.minimum(cost, least)
-        return xp.sort(best, descending=True)  # at a jump, rounding may have let the smaller one pass
+            best, least = np.where(cost < least, x, best), np.minimum(cost, least)
+        return np.sort(best)[::-1]  # at a jump, rounding may have let the smaller one pass
 
 
 @dataclass(frozen=True)
@@ -251,42 +247,71 @@ class Rank(Separable):
 
     alpha: float
 
-    def prices(self, sigma: Array) -> Array:
+    def prices(self, sigma: Values) -> Values:
         """Return α where σ is positive."""
-        return self.alpha * namespace(sigma).astype(sigma > 0, sigma.dtype)
+        return self.alpha * (sigma > 0)
 
-    def slopes(self, sigma: Array) -> Array:
+    def slopes(self, sigma: Values) -> Values:
         """Return 0 for positive values; nothing linear majorises the price of a further one."""
-        return namespace(sigma).where(sigma > 0, 0.0 * sigma, math.inf)
+        return np.where(sigma > 0, 0.0, math.inf)
 
-    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+    def candidates(self, sigma: Values, step: float) -> Sequence[Values]:
         """Keep the value."""
         return [sigma]
 
 
+class Pieces(Separable):
+    """A price of pieces: on each, from a to b, its slope falls from c by k per unit; it is 0 beyond the last.
+
+    The stationary point of a piece is (σ − step · (c + ka)) / (1 − step · k). If the sum is not convex there,
+    the minimum is at an end.
+    """
+
+    @property
+    @abstractmethod
+    def pieces(self) -> Sequence[tuple[float, float, float, float]]:
+        """Return (a, b, c, k) of the pieces, in order."""
+
+    def prices(self, sigma: Values) -> Values:
+        """Return φ(σ), the integral of the slope."""
+        total = np.zeros_like(sigma)
+        for start, end, slope, fall in self.pieces:
+            x = np.clip(sigma, start, end) - start
+            total += (slope - 0.5 * fall * x) * x
+        return total
+
+    def slopes(self, sigma: Values) -> Values:
+        """Return φ'(σ)."""
+        total = np.zeros_like(sigma)
+        for start, end, slope, fall in self.pieces:
+            inside = (sigma >= start) & (sigma < end)
+            total += inside * np.maximum(slope - fall * (sigma - start), 0.0)
+        return total
+
+    def candidates(self, sigma: Values, step: float) -> Sequence[Values]:
+        """Return stationary points of the pieces, and the value itself beyond them."""
+        found = [
+            np.clip((sigma - step * (slope + fall * start)) / max(1.0 - step * fall, 1e-300), start, end)
+            for start, end, slope, fall in self.pieces
+        ]
+        return [*found, np.maximum(sigma, self.pieces[-1][1])]
+
+
 @dataclass(frozen=True)
-class Capped(Separable):
+class Capped(Pieces):
     """The capped trace norm, φ(σ) = α min(σ, cap)."""
 
     alpha: float
     cap: float
 
-    def prices(self, sigma: Array) -> Array:
-        """Return φ(σ)."""
-        return self.alpha * namespace(sigma).clip(sigma, max=self.cap)
-
-    def slopes(self, sigma: Array) -> Array:
-        """Return α below the cap."""
-        return namespace(sigma).where(sigma < self.cap, self.alpha, 0.0 * sigma)
-
-    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
-        """Shrink it below the cap, or keep it beyond."""
-        clip = namespace(sigma).clip
-        return [clip(sigma - step * self.alpha, min=0.0, max=self.cap), clip(sigma, min=self.cap)]
+    @property
+    def pieces(self) -> Sequence[tuple[float, float, float, float]]:
+        """The slope is α up to the cap."""
+        return [(0.0, self.cap, self.alpha, 0.0)]
 
 
 @dataclass(frozen=True)
-class MCP(Separable):
+class MCP(Pieces):
     """The minimax concave penalty: its slope falls from α to 0 at σ = γα, and stays there.
 
     ::
@@ -300,24 +325,14 @@ class MCP(Separable):
     alpha: float
     gamma: float = 3.0
 
-    def prices(self, sigma: Array) -> Array:
-        """Return φ(σ)."""
-        x = namespace(sigma).clip(sigma, max=self.gamma * self.alpha)
-        return self.alpha * x - x**2 / (2.0 * self.gamma)
-
-    def slopes(self, sigma: Array) -> Array:
-        """Return φ'(σ)."""
-        return namespace(sigma).clip(self.alpha - sigma / self.gamma, min=0.0)
-
-    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
-        """Stationary points of the two pieces."""
-        clip, knee = namespace(sigma).clip, self.gamma * self.alpha
-        bent = max(1.0 - step / self.gamma, 1e-300)  # if it is not convex, the minimum is at an end
-        return [clip((sigma - step * self.alpha) / bent, min=0.0, max=knee), clip(sigma, min=knee)]
+    @property
+    def pieces(self) -> Sequence[tuple[float, float, float, float]]:
+        """The slope falls from α to 0."""
+        return [(0.0, self.gamma * self.alpha, self.alpha, 1.0 / self.gamma)]
 
 
 @dataclass(frozen=True)
-class SCAD(Separable):
+class SCAD(Pieces):
     """The smoothly clipped absolute deviation: its slope is α up to σ = α, and falls to 0 at γα, γ > 1.
 
     ::
@@ -330,26 +345,11 @@ class SCAD(Separable):
     gamma: float = 3.7
     above: ClassVar[float] = 1.0
 
-    def prices(self, sigma: Array) -> Array:
-        """Return φ(σ): α σ, less the square of what exceeds α, up to the knee."""
-        clip, alpha, gamma = namespace(sigma).clip, self.alpha, self.gamma
-        x = clip(sigma, max=gamma * alpha)
-        return alpha * x - clip(x - alpha, min=0.0) ** 2 / (2.0 * (gamma - 1.0))
-
-    def slopes(self, sigma: Array) -> Array:
-        """Return φ'(σ)."""
-        falling = (self.gamma * self.alpha - sigma) / (self.gamma - 1.0)
-        return namespace(sigma).clip(falling, min=0.0, max=self.alpha)
-
-    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
-        """Stationary points of the three pieces."""
-        clip, alpha, knee, rest = namespace(sigma).clip, self.alpha, self.gamma * self.alpha, self.gamma - 1.0
-        bent = max(rest - step, 1e-300)  # as above
-        return [
-            clip(sigma - step * alpha, min=0.0, max=alpha),
-            clip((rest * sigma - step * knee) / bent, min=alpha, max=knee),
-            clip(sigma, min=knee),
-        ]
+    @property
+    def pieces(self) -> Sequence[tuple[float, float, float, float]]:
+        """The slope is α, then falls to 0."""
+        alpha, knee = self.alpha, self.gamma * self.alpha
+        return [(0.0, alpha, alpha, 0.0), (alpha, knee, alpha, 1.0 / (self.gamma - 1.0))]
 
 
 @dataclass(frozen=True)
@@ -359,19 +359,18 @@ class LogSum(Separable):
     alpha: float
     epsilon: float = 1.0
 
-    def prices(self, sigma: Array) -> Array:
+    def prices(self, sigma: Values) -> Values:
         """Return φ(σ)."""
-        return self.alpha * namespace(sigma).log1p(sigma / self.epsilon)
+        return self.alpha * np.log1p(sigma / self.epsilon)
 
-    def slopes(self, sigma: Array) -> Array:
+    def slopes(self, sigma: Values) -> Values:
         """Return φ'(σ)."""
         return self.alpha / (sigma + self.epsilon)
 
-    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+    def candidates(self, sigma: Values, step: float) -> Sequence[Values]:
         """Return the larger root of (x − σ)(x + ε) + step · α = 0; the smaller one is a maximum."""
-        xp = namespace(sigma)
-        square = xp.clip((sigma + self.epsilon) ** 2 - 4.0 * step * self.alpha, min=0.0)
-        return [xp.clip(0.5 * (sigma - self.epsilon + xp.sqrt(square)), min=0.0)]
+        square = np.maximum((sigma + self.epsilon) ** 2 - 4.0 * step * self.alpha, 0.0)
+        return [np.maximum(0.5 * (sigma - self.epsilon + np.sqrt(square)), 0.0)]
 
 
 @dataclass(frozen=True)
@@ -380,21 +379,19 @@ class SchattenHalf(Separable):
 
     alpha: float
 
-    def prices(self, sigma: Array) -> Array:
+    def prices(self, sigma: Values) -> Values:
         """Return α √σ."""
-        return self.alpha * namespace(sigma).sqrt(sigma)
+        return self.alpha * np.sqrt(sigma)
 
-    def slopes(self, sigma: Array) -> Array:
+    def slopes(self, sigma: Values) -> Values:
         """Return α / 2√σ, ∞ at 0."""
-        xp = namespace(sigma)
-        return xp.where(sigma > 0, 0.5 * self.alpha / xp.sqrt(xp.where(sigma > 0, sigma, 1.0)), math.inf)
+        return np.where(sigma > 0, 0.5 * self.alpha / np.sqrt(np.where(sigma > 0, sigma, 1.0)), math.inf)
 
-    def candidates(self, sigma: Array, step: float) -> Sequence[Array]:
+    def candidates(self, sigma: Values, step: float) -> Sequence[Values]:
         """Return the largest root of a cubic equation in √x, by its cosine."""
-        xp = namespace(sigma)
         least = 1.5 * (step * self.alpha) ** (2.0 / 3.0)  # of what is not set to 0
-        cosine = -(3.0**1.5) / 4.0 * step * self.alpha / xp.clip(sigma, min=least or 1.0) ** 1.5
-        return [2.0 / 3.0 * sigma * (1.0 + xp.cos(2.0 / 3.0 * xp.acos(cosine)))]
+        cosine = -(3.0**1.5) / 4.0 * step * self.alpha / np.maximum(sigma, least or 1.0) ** 1.5
+        return [2.0 / 3.0 * sigma * (1.0 + np.cos(2.0 / 3.0 * np.arccos(cosine)))]
 
 
 @dataclass(frozen=True)
@@ -413,28 +410,27 @@ class Weighted:
         object.__setattr__(self, "weights", weights)
 
     @classmethod
-    def adaptive(cls, sigma: Array, alpha: float, power: float = 2.0) -> Self:
+    def adaptive(cls, sigma: Values, alpha: float, power: float = 2.0) -> Self:
         """Return w_j = α σ_j^(−power), for the descending positive values of an unpenalised fit."""
-        return cls(tuple(alpha * to_numpy(sigma) ** -power))
+        return cls(tuple(alpha * sigma**-power))
 
     @property
     def n_free(self) -> int:
         """How many weights are 0."""
         return sum(weight == 0 for weight in self.weights)
 
-    def value(self, sigma: Array) -> float:
+    def value(self, sigma: Values) -> float:
         """Return Σ w_j σ_j."""
-        return float(namespace(sigma).sum(self.slopes(sigma) * sigma))
+        return float(self.slopes(sigma) @ sigma)
 
-    def prox(self, sigma: Array, step: float) -> Array:
+    def prox(self, sigma: Values, step: float) -> Values:
         """Shrink every value by its weight: as these ascend, the order is kept."""
-        return namespace(sigma).clip(sigma - step * self.slopes(sigma), min=0.0)
+        return np.maximum(sigma - step * self.slopes(sigma), 0.0)
 
-    def slopes(self, sigma: Array) -> Array:
+    def slopes(self, sigma: Values) -> Values:
         """Return the weights."""
-        count = int(sigma.shape[0])
-        weights = [*self.weights, *[self.weights[-1]] * (count - len(self.weights))][:count]
-        return namespace(sigma).asarray(weights, dtype=sigma.dtype, device=sigma.device)
+        places = np.minimum(np.arange(len(sigma)), len(self.weights) - 1)
+        return np.asarray(self.weights, dtype=sigma.dtype)[places]
 
 
 @dataclass(frozen=True)
@@ -457,7 +453,7 @@ class OptimalShrinker:
     shape: tuple[int, int] | None = None
     noise: float | None = None
 
-    def noise_of(self, sigma: Array) -> float:
+    def noise_of(self, sigma: Values) -> float:
         """Return the noise, by default median(σ) / √(n μ_β), for all min(m, n) values of a matrix.
 
         μ_β is the median of the Marčenko-Pastur law, that of σ² / n if there is nothing but unit noise. So
@@ -471,22 +467,35 @@ class OptimalShrinker:
         squares = 1.0 + beta + 2.0 * math.sqrt(beta) * np.cos(angles)
         mass = np.cumsum(np.sin(angles) ** 2 / squares)
         median = float(np.interp(0.5 * mass[-1], mass, squares))
-        return float(np.median(to_numpy(sigma))) / math.sqrt(longer * median)
+        return float(np.median(sigma)) / math.sqrt(longer * median)
 
-    def value(self, sigma: Array) -> float:
+    def value(self, sigma: Values) -> float:
         """Return 0: nothing is penalised."""
         return 0.0
 
-    def prox(self, sigma: Array, step: float = 1.0) -> Array:
+    def prox(self, sigma: Values, step: float = 1.0) -> Values:
         """Shrink the values."""
-        xp, (_, longer, beta) = namespace(sigma), self._sides(sigma)
+        _, longer, beta = self._sides(sigma)
         unit = math.sqrt(longer) * self.noise_of(sigma)
         seen = sigma > (1.0 + math.sqrt(beta)) * unit
-        y = xp.where(seen, sigma / (unit or 1.0), 1.0 + math.sqrt(beta))
-        eta = xp.sqrt(xp.clip((y**2 - beta - 1.0) ** 2 - 4.0 * beta, min=0.0)) / y
-        return xp.where(seen, unit * eta if unit else sigma, 0.0 * sigma)
+        y = np.where(seen, sigma / (unit or 1.0), 1.0 + math.sqrt(beta))
+        eta = np.sqrt(np.maximum((y**2 - beta - 1.0) ** 2 - 4.0 * beta, 0.0)) / y
+        return np.where(seen, unit * eta if unit else sigma, 0.0)
 
-    def _sides(self, sigma: Array) -> tuple[int, int, float]:
+    def _sides(self, sigma: Values) -> tuple[int, int, float]:
         """Return both sides, the shorter first, and their ratio β."""
-        shorter, longer = sorted(self.shape or 2 * (int(sigma.shape[0]),))
+        shorter, longer = sorted(self.shape or 2 * (len(sigma),))
         return shorter, longer, shorter / longer
+
+
+class Ranks(NamedTuple):
+    """Up to which rank a penalty costs nothing, and up to which it is finite."""
+
+    free: int
+    permitted: int
+
+    @classmethod
+    def of(cls, penalty: Penalty, count: int) -> Ranks:
+        """Return those of a penalty of so many singular values."""
+        free = np.count_nonzero(penalty.slopes(np.zeros(count)) == 0)  # they majorise it everywhere
+        return cls(int(free), int(np.count_nonzero(penalty.prox(np.ones(count), 0.0))))

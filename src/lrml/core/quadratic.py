@@ -23,11 +23,28 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from lrml.core.arrays import Array, dot, few_threads, frobenius, inner, is_host, namespace
-from lrml.core.linalg import Eigen, spectral_coordinates
+from lrml.core.arrays import (
+    Array,
+    beside,
+    dot,
+    few_threads,
+    floats,
+    frobenius,
+    inner,
+    is_host,
+    namespace,
+    to_numpy,
+)
+from lrml.core.linalg import (
+    Eigen,
+    SpectralProx,
+    right_singular,
+    singular_values,
+    spectral_coordinates,
+    spectral_prox,
+)
 from lrml.core.moments import Moments
-from lrml.core.penalties import OptimalShrinker, Penalty
-from lrml.core.spectra import SpectralProx, right_singular, singular_values, spectral_prox
+from lrml.core.penalties import OptimalShrinker, Penalty, Values
 
 # Two threads made a path of yeast (r m² = 20,000) slower by half, and one of enron (2.8 million) faster.
 _SMALL = 1_000_000
@@ -38,8 +55,8 @@ class ShrunkFactors(NamedTuple):
 
     left: Array
     right: Array
-    d: Array
-    s: Array
+    d: Values
+    s: Values
 
 
 class Beyond(NamedTuple):
@@ -150,7 +167,7 @@ class SpectralProblem:
             n_labels = self.shape[1] if self.labels is None else int(self.labels.shape[0])
             penalty = replace(penalty, shape=(self.shape[0], n_labels))
         s = penalty.prox(d, 0.5)
-        kept = int(namespace(s).count_nonzero(s > self.rounding * d[0]))
+        kept = np.count_nonzero(s > self.rounding * d[0])
         return ShrunkFactors(self.ridge_solution() @ V[:, :kept], V[:, :kept], d[:kept], s[:kept])
 
     def with_ridge(self, ridge: float) -> SpectralProblem:
@@ -167,26 +184,31 @@ class SpectralProblem:
         """‖∇f(0)‖_F, the unit of the stationarity residual (1 if the gradient vanishes there)."""
         return 2.0 * frobenius(self.cross) or 1.0
 
-    def decrement(self, slope: Array, W: Array | None = None) -> float:
-        """½⟨g, H⁻¹g⟩, H the diagonal: for g ∈ ∂F(W), F convex, without N, a bound of F(W) − F*.
-
-        F is at least as curved as f everywhere: F* ≥ F(W) + min_D ⟨g, D⟩ + ½⟨D, HD⟩.
-        """
-        xp = namespace(slope)
-        squares = xp.vecdot(slope, slope) if self.columns is None else slope * slope
-        return 0.25 * float(xp.sum(squares / self.curvature))
-
     def value(self, W: Array) -> float:
         """f(W)."""
+        return float(self._value(W))
+
+    def _value(self, W: Array) -> Array:
         if self.columns is None:
-            bent = float(self.curvature @ namespace(W).vecdot(W, W))
+            bent = self.curvature @ namespace(W).vecdot(W, W)
         else:
-            bent = float(self.rows @ (W * W) @ self.columns) + self.ridge * inner(W, W)
-        value = self.target + bent - 2.0 * inner(W, self.cross)
+            bent = self.rows @ (W * W) @ self.columns + self.ridge * dot(W, W)
+        value = self.target + bent - 2.0 * dot(W, self.cross)
         if self.beyond is None:
             return value
         moved = W - self.beyond.anchor
-        return value + 0.5 * float(dot(moved, self.beyond.product(moved)))
+        return value + 0.5 * dot(moved, self.beyond.product(moved))
+
+    def measures(self, W: Array, slope: Array) -> list[float]:
+        """f(W), ½⟨g, H⁻¹g⟩ with the diagonal H, and ‖g‖: with one copy from a device.
+
+        For g ∈ ∂F(W) and F convex, without N, the second is a bound of F(W) − F*: F is at least as curved as
+        f everywhere, so F* ≥ F(W) + min_D ⟨g, D⟩ + ½⟨D, HD⟩.
+        """
+        xp = namespace(slope)
+        squares = xp.vecdot(slope, slope) if self.columns is None else slope * slope
+        bound = 0.25 * xp.sum(squares / self.curvature)
+        return floats(self._value(W), bound, xp.linalg.vector_norm(slope))
 
     def gradient(self, W: Array) -> Array:
         """∇f(W) = 2((a b + ridge) ∘ W − B) + N(W − W₀)."""
@@ -205,21 +227,21 @@ class SpectralProblem:
         The share is (1/r) Σ λ_i / (λ_i + ρ), where the λ_i include the present ridge: 0.9 is a weak ridge and
         0.1 a strong one, whatever the scales of the features. Found by bisection of log ρ, to a thousandth.
         """
-        xp = namespace(self.curvature)
-        low, high = math.log(float(self.curvature[-1])) - 20.0, math.log(float(self.curvature[0])) + 20.0
+        curvature = to_numpy(self.curvature)
+        low, high = math.log(curvature[-1]) - 20.0, math.log(curvature[0]) + 20.0
         while high - low > 1e-3:
             middle = 0.5 * (low + high)
-            left = float(xp.mean(self.curvature / (self.curvature + math.exp(middle))))
+            left = float(np.mean(curvature / (curvature + math.exp(middle))))
             low, high = (middle, high) if left > share else (low, middle)
         return math.exp(0.5 * (low + high))
 
     @property
-    def _explained(self) -> tuple[Array, Array]:
+    def _explained(self) -> tuple[Values, Array]:
         """Singular values and right singular vectors of Λ^{-1/2} B; kept, since chains share them."""
         if "_kept" not in vars(self):  # not a cached_property: Python 3.11 would let one thread in at a time
             scaled = self.cross / namespace(self.cross).sqrt(self.curvature)[:, None]
             vars(self)["_kept"] = right_singular(scaled)
-        kept: tuple[Array, Array] = vars(self)["_kept"]
+        kept: tuple[Values, Array] = vars(self)["_kept"]
         return kept
 
     def strongest_slopes(self, ranks: Sequence[int]) -> list[float]:
@@ -246,16 +268,16 @@ class SpectralProblem:
             W = (W @ V) @ V.T
         return W, self.target - inner(W, self.cross)
 
-    def solve_left(self, V: Array, weights: Array) -> tuple[Array, float]:
+    def solve_left(self, V: Array, weights: Values) -> tuple[Array, float]:
         """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum.
 
         If b is 1, R_ij = (B V)_ij / (a_i + ridge + w_j).
         """
         xp, projected = namespace(V), self.cross @ V
         if self.columns is None:
-            R = projected / (self.curvature[:, None] + weights)
+            R = projected / (self.curvature[:, None] + beside(weights, V))
             return R, self.target - inner(R, projected)
-        E, mu, psi = _simultaneous(V, self.columns, weights + self.ridge)
+        E, mu, psi = _simultaneous(V, self.columns, beside(weights + self.ridge, V))
         scales = 1.0 / (self.rows[:, None] * mu + psi)
         R = ((projected @ E) * scales) @ E.T
         if self.beyond is None:
@@ -272,14 +294,14 @@ class SpectralProblem:
         constant = self.target + dot(anchor, self.pull - self.cross)
         return R, float(constant - dot(R, self.pull @ V + slope))
 
-    def solve_right(self, U: Array, weights: Array) -> Array:
+    def solve_right(self, U: Array, weights: Values) -> Array:
         """Minimise f(U K) + Σ_j w_j ‖K_j‖² over K (k × m), for orthonormal columns U."""
         xp = namespace(U)
         if self.columns is None:
             bent = U.T @ (self.curvature[:, None] * U)
-            diagonal = xp.eye(int(weights.shape[0]), dtype=U.dtype, device=U.device) * weights
+            diagonal = xp.eye(len(weights), dtype=U.dtype, device=U.device) * beside(weights, U)
             return xp.linalg.solve(bent + diagonal, U.T @ self.cross)
-        E, mu, psi = _simultaneous(U, self.rows, weights + self.ridge)
+        E, mu, psi = _simultaneous(U, self.rows, beside(weights + self.ridge, U))
         scales = 1.0 / (psi[:, None] + mu[:, None] * self.columns)
         K = E @ ((E.T @ (U.T @ self.cross)) * scales)
         if self.beyond is None:

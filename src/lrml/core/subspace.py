@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import descending_eigh
-from lrml.core.linalg import (
+from lrml.core.linalg import Eigen, descending_eigh
+from lrml.core.moments import CentredRows
+from lrml.core.operators import (
     COLUMNS,
-    Eigen,
     Leading,
     NormalOperator,
     column_sums,
@@ -39,7 +39,6 @@ from lrml.core.linalg import (
     solve_shifted,
     taken,
 )
-from lrml.core.moments import CentredRows
 
 _Float64 = npt.NDArray[np.float64]
 _Floats = npt.NDArray[np.floating[Any]]

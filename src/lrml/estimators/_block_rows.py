@@ -17,8 +17,8 @@ import numpy.typing as npt
 from lrml._door import warn_of_ranges
 from lrml.blocks import BlockError, BlockSource, RowBlock, UnknownLabelsError
 from lrml.core.arrays import Array, is_sparse
-from lrml.core.linalg import NormalOperator
 from lrml.core.moments import CentredRows, Statistics, are_far, without_means
+from lrml.core.operators import NormalOperator
 from lrml.core.rows import Census, Rows, filled_moments
 
 _Float64 = npt.NDArray[np.float64]

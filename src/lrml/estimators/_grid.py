@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml.core import checks as check
+from lrml.core.linalg import singular_values
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
-from lrml.core.spectra import singular_values
 
 _ALPHA_SHARES = (0.05, 0.98)
 DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)

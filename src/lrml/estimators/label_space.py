@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from lrml.core.arrays import Array, descending_eigh, is_sparse, namespace
+from lrml.core.arrays import Array, is_sparse, namespace
 from lrml.core.checks import check_count
 from lrml.core.coordinates import RidgeRegressions, coordinates_of, with_unseen
+from lrml.core.linalg import descending_eigh
 from lrml.core.losses import SquaredLoss
 from lrml.core.moments import CentredRows
 from lrml.core.rows import Rows

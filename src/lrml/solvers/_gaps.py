@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from lrml.core.arrays import Array, Place, inner, namespace
+from lrml.core.linalg import singular_values
 from lrml.core.loss_problem import RowProblem, scores_of
 from lrml.core.losses import Loss
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Block
-from lrml.core.spectra import singular_values
 from lrml.solvers._loop import Point
 
 
@@ -31,7 +31,7 @@ def duality_gap(problem: SpectralProblem, penalty: TailSum, point: Point) -> flo
     projected = inner(W, problem.cross)
     error_on_target = problem.target - projected
     error = error_on_target - projected + inner(W, problem.diagonal * W)
-    steepest = float(singular_values(problem.gradient(W))[0])
+    steepest = singular_values(problem.gradient(W))[0]
     t = error_on_target / error if error > 0 else 1.0
     if steepest > 0:
         t = min(t, penalty.alpha / steepest)

@@ -13,12 +13,11 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import Array, frobenius, namespace
+from lrml.core.arrays import Array, frobenius, to_numpy
 from lrml.core.linalg import Factors
 from lrml.core.loss_problem import RowProblem
-from lrml.core.penalties import Penalty
+from lrml.core.penalties import Penalty, Values
 from lrml.core.quadratic import SpectralProblem
-from lrml.core.spectra import gram_noise, right_singular_by_svd, singular_values
 
 # A run may end at a point that is worse than the best one by this share.
 _WORSE = 1e-6
@@ -114,7 +113,7 @@ class Point:
     """
 
     W: Array
-    sigma: Array
+    sigma: Values
     objective: float
     residual: float = math.inf
     gap: float = math.inf
@@ -122,8 +121,7 @@ class Point:
     @cached_property
     def rank(self) -> int:
         """Number of positive singular values."""
-        xp = namespace(self.sigma)
-        return int(xp.count_nonzero(self.sigma > 0))
+        return int(np.count_nonzero(self.sigma))
 
 
 Problem: TypeAlias = SpectralProblem | RowProblem
@@ -161,15 +159,15 @@ def stationarity_residual(problem: Problem, penalty: Penalty, W: Array) -> float
 
 
 def point_at(
-    problem: Problem, penalty: Penalty | float, W: Array, sigma: Array, slope: Array | None = None
+    problem: Problem, penalty: Penalty | float, W: Array, sigma: Values, slope: Array | None = None
 ) -> Point:
     """Evaluate a point, given the penalty or its value there, and maybe an element of the subdifferential."""
     price = penalty if isinstance(penalty, float) else penalty.value(sigma)
-    objective = problem.value(W) + price
     if slope is None:
-        return Point(W, sigma, objective)
-    gap = problem.decrement(slope, W) / max(objective, problem.least)
-    return Point(W, sigma, objective, frobenius(slope) / problem.scale, gap)
+        return Point(W, sigma, problem.value(W) + price)
+    value, decrement, length = problem.measures(W, slope)
+    objective = value + price
+    return Point(W, sigma, objective, length / problem.scale, decrement / max(objective, problem.least))
 
 
 class Gains:
@@ -296,7 +294,7 @@ class Run(Recorder[Point]):
         return Status.SETTLED if settled else None
 
     def through(
-        self, phases: Sequence[Phase], W: Array, sigma: Array, max_iter: int, otherwise: Status
+        self, phases: Sequence[Phase], W: Array, sigma: Values, max_iter: int, otherwise: Status
     ) -> SolverResult:
         """Run phases one after the other; the best point is never worse than the starting point W."""
         start = point_at(self.problem, self.penalty, W, sigma)
@@ -313,35 +311,16 @@ class Run(Recorder[Point]):
     def result(self, otherwise: Status) -> SolverResult:
         """Factorise the best point, and evaluate its objective and its residual exactly."""
         problem, penalty, point = self.problem, self.penalty, self.best
-        # One full SVD: with a wide spectrum, factors from the Gram matrix would not be orthonormal.
-        U, s, V = Factors.of(problem.penalised(point.W))
-        s = s[: point.rank]
-        U, V = problem.restore(U[:, : point.rank], V[:, : point.rank])
+        U, s, V = Factors.of(problem.penalised(point.W), point.rank)
+        U, V = problem.restore(U, V)
         exact = self.status is Status.EXACT  # the penalty does nothing, so the gradient says it all
         return SolverResult(
             solution=point.W,
             factors=Factors(U, s, V),
             status=self.status or otherwise,
             n_iter=len(self.history) - 1,
-            objective=problem.value(point.W) + penalty.value(s),
+            objective=problem.value(point.W) + penalty.value(to_numpy(s)),
             gap=point.gap,
             residual=point.residual if exact else stationarity_residual(problem, penalty, point.W),
             history=self.history,
         )
-
-
-def spectrum(W: Array, rank: int | None = None) -> Array:
-    """Descending singular values of W, each accurate to eps · σ₁.
-
-    Uses the Gram matrix if all values up to ``rank`` are above its noise, the SVD otherwise. Values that are
-    rounding noise, and all beyond ``rank``, are set to zero: a strong penalty would amplify them.
-    """
-    xp = namespace(W)
-    W = W if W.shape[0] >= W.shape[1] else W.T
-    rank = W.shape[1] if rank is None else min(rank, W.shape[1])
-    sigma = singular_values(W)
-    if rank and float(sigma[rank - 1]) <= gram_noise(sigma):
-        sigma = right_singular_by_svd(W)[0]
-    floor = max(W.shape) * xp.finfo(W.dtype).eps * float(sigma[0])
-    kept = min(int(xp.count_nonzero(sigma > floor)), rank)
-    return xp.concat([sigma[:kept], xp.zeros_like(sigma[kept:])])

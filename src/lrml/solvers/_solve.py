@@ -12,19 +12,20 @@ import numpy.typing as npt
 
 from lrml.core.arrays import (
     Array,
+    beside,
     frobenius,
     inner,
     is_host,
     map_in_threads,
     namespace,
     one_blas_thread_if,
+    to_numpy,
 )
 from lrml.core.coordinates import RidgeRegressions
-from lrml.core.linalg import Factors
+from lrml.core.linalg import Factors, spectrum
 from lrml.core.loss_problem import RowProblem
-from lrml.core.penalties import Penalty, TailSum
+from lrml.core.penalties import Penalty, Ranks, TailSum, Values
 from lrml.core.quadratic import SpectralProblem
-from lrml.core.spectra import Ranks
 from lrml.solvers._loop import (
     Callback,
     Certificate,
@@ -34,7 +35,6 @@ from lrml.solvers._loop import (
     Status,
     at_once,
     point_at,
-    spectrum,
 )
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.first_order import AcceleratedProximalGradient, Algorithm1, ProximalGradient
@@ -63,7 +63,7 @@ class PathPoint:
     problem: SpectralProblem
     penalty: Penalty
     regressions: RidgeRegressions
-    sigma: Array
+    sigma: Values
     objective: float
     gap: float
     status: Status
@@ -76,7 +76,7 @@ def closed_form(problem: SpectralProblem, penalty: Penalty, space: str = "coeffi
     That is: if predictions are penalised, or if the penalty is a limit of the rank, or nothing at all.
     """
     if space == "coefficients":
-        rank, permitted = Ranks.of(penalty, problem.cross)
+        rank, permitted = Ranks.of(penalty, problem.shape[1])
         if rank < permitted:
             return None
         if rank == problem.shape[1]:
@@ -87,9 +87,9 @@ def closed_form(problem: SpectralProblem, penalty: Penalty, space: str = "coeffi
             )
             return PathPoint(problem, penalty, found, spectrum(W), objective, 0.0, Status.EXACT, 0)
     left, right, d, sigma = problem.penalised_predictions(penalty)
-    gains = float(namespace(d).sum(sigma * (2.0 * d - sigma)))
+    gains = float(np.sum(sigma * (2.0 * d - sigma)))
     objective = problem.target - gains + penalty.value(sigma)
-    found = RidgeRegressions(left, right, problem.ridge, shrunk=sigma / d)
+    found = RidgeRegressions(left, right, problem.ridge, shrunk=beside(sigma / d, left))
     if space == "coefficients":
         found, sigma = found._replace(shrunk=None), spectrum(left) if left.shape[1] else sigma
     return PathPoint(problem, penalty, found, sigma, objective, 0.0, Status.EXACT, 0)
@@ -103,7 +103,7 @@ def regressions_of(
     if exact is not None:
         return exact.regressions
     U, s, V = seen(Factors.of(W))
-    return RidgeRegressions(U * s, V, problem.ridge, 0.5 * penalty.slopes(s) / s)
+    return RidgeRegressions(U * s, V, problem.ridge, _shrinkages(penalty, s))
 
 
 def solve(
@@ -183,20 +183,26 @@ def seen(factors: Factors) -> Factors:
     return Factors(U[:, :kept], s[:kept], V[:, :kept])
 
 
+def _shrinkages(penalty: Penalty, s: Array) -> Array:
+    """Return as which ridges a penalty acts on positive singular values, c / 2σ."""
+    sigma = to_numpy(s)
+    return beside(0.5 * penalty.slopes(sigma) / sigma, s)
+
+
 def _beginning(problem: SpectralProblem, penalty: Penalty) -> Array:
     """Return a ridge solution of a rank that the penalty permits.
 
     If that is a limit, the ridge is the one as which the penalty acts on the middle singular value, c / 2σ.
     """
-    rank = Ranks.of(penalty, problem.cross).permitted
+    rank = Ranks.of(penalty, problem.shape[1]).permitted
     further = problem.ridge_leaving(_START_SHARE)
     W, _ = problem.with_ridge(problem.ridge + further).reduced_rank_solution(rank)
     if rank >= problem.shape[1]:
         return W
     sigma = spectrum(W, rank)[: (rank + 1) // 2]
-    if float(sigma[-1]) == 0.0:
+    if sigma[-1] == 0.0:
         return W
-    further = 0.5 * float(penalty.slopes(sigma)[-1]) / float(sigma[-1])
+    further = 0.5 * float(penalty.slopes(sigma)[-1] / sigma[-1])
     return problem.with_ridge(problem.ridge + further).reduced_rank_solution(rank)[0]
 
 
@@ -307,7 +313,7 @@ def _solve_chain(
                 limit = problem.reduced_rank_solution(penalty.n_free)[1]
                 # A little more ridge, so that directions undetermined by the data do not dominate.
                 extra = min(getattr(penalty, "alpha", math.inf), problem.ridge_leaving(_START_SHARE))
-                rank = Ranks.of(penalty, problem.cross).permitted
+                rank = Ranks.of(penalty, problem.shape[1]).permitted
                 W, _ = problem.with_ridge(problem.ridge + extra).reduced_rank_solution(rank)
             else:
                 W = begin[0] @ begin[1].T
@@ -325,7 +331,6 @@ def _solve_chain(
             steps += len(run.history)
         point, factors = phase.reached
         U, s, V = seen(factors)
-        extra = 0.5 * penalty.slopes(s) / s
-        found = RidgeRegressions(U * s, V, problem.ridge, extra)
+        found = RidgeRegressions(U * s, V, problem.ridge, _shrinkages(penalty, s))
         status = run.status or Status.MAX_ITER
         yield PathPoint(problem, penalty, found, s, point.objective, point.gap, status, steps)

@@ -9,19 +9,27 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core.arrays import Array, descending_eigh, namespace, thin_svd, to_numpy
-from lrml.core.linalg import Factors
-from lrml.core.penalties import Penalty
+from lrml.core.arrays import Array, beside, namespace, to_numpy
+from lrml.core.linalg import (
+    Factors,
+    descending_eigh,
+    gram_noise,
+    noise_may_survive,
+    right_singular,
+    singular_values,
+    spectrum,
+    thin_svd,
+)
+from lrml.core.penalties import Penalty, Values
 from lrml.core.quadratic import SpectralProblem
-from lrml.core.spectra import gram_noise, noise_may_survive, right_singular, singular_values
-from lrml.solvers._loop import Point, point_at, spectrum
+from lrml.solvers._loop import Point, point_at
 
 
 class _Step(NamedTuple):
     """A gradient step Y = W − ∇f(W)/ρ with its decomposition, and the proximal point from it."""
 
     Y: Array
-    spectrum: Array
+    spectrum: Values
     basis: Array
     U: Array
     point: Point
@@ -139,19 +147,19 @@ class Alternating:
     def reached(self) -> tuple[Point, Factors]:
         """The last point, and its decomposition."""
         assert self.last is not None  # there was at least one step
-        point, basis, kept = self.last.point, self.last.basis, self.last.point.rank
-        return point, Factors(self.last.U[:, :kept], point.sigma[:kept], basis[:, :kept])
+        point, (U, V), kept = self.last.point, (self.last.U, self.last.basis), self.last.point.rank
+        return point, Factors(U[:, :kept], beside(point.sigma[:kept], U), V[:, :kept])
 
-    def _limit_if_stationary(self, sigma: Array) -> Point | None:
+    def _limit_if_stationary(self, sigma: Values) -> Point | None:
         problem, rank = self.problem, self.penalty.n_free
         W, _ = problem.reduced_rank_solution(rank)
         gradient, slopes, xp = problem.gradient(W), self.penalty.slopes(sigma), namespace(W)
-        if bool(xp.any(slopes != self.penalty.slopes(0.0 * sigma))):
+        if np.any(slopes != self.penalty.slopes(0.0 * sigma)):
             return None  # a price that is not in proportion: the slope at 0 says little of large values
         slope = float(slopes[rank])
         # The norm of a column is a cheap lower bound, which mostly decides.
         longest = float(xp.max(xp.linalg.vector_norm(gradient, axis=0)))
-        if longest > slope or float(singular_values(gradient)[0]) > slope:
+        if longest > slope or singular_values(gradient)[0] > slope:
             return None
         # f has no slope within the row and column space of W, and elsewhere none above the penalty's.
         found = point_at(problem, self.penalty, W, spectrum(W, rank))
@@ -172,13 +180,13 @@ class Alternating:
         left = None
         if noise_may_survive(spectrum, self.penalty, 1.0 / self.rho):
             # Features of large scale have small coefficients, which may show only in a small singular value.
-            left, spectrum, right = thin_svd(Y)
-            basis = right.T
+            left, sigma, right = thin_svd(Y)
+            spectrum, basis = to_numpy(sigma), right.T
         shrunk = self.penalty.prox(spectrum, 1.0 / self.rho)
-        kept = int(namespace(Y).count_nonzero(shrunk > 0))
-        V = basis[:, :kept]
-        U = (Y @ V) / spectrum[:kept] if left is None else left
-        Z = (U[:, :kept] * shrunk[:kept]) @ V.T
+        kept = np.count_nonzero(shrunk)
+        V, scales = basis[:, :kept], beside(np.stack([spectrum[:kept], shrunk[:kept]]), Y)
+        U = (Y @ V) / scales[0, :] if left is None else left
+        Z = (U[:, :kept] * scales[1, :]) @ V.T
         rest = W - Z
         bent = None if beyond is None else beyond.product(rest)
         rest *= self.rho * self.scale
@@ -190,35 +198,33 @@ class Alternating:
 
     def _solve_both_sides(self, last: _Step) -> None:
         """Compute W⁺ from a proximal point, and the majoriser's value there, which bounds the objective."""
-        xp = namespace(last.Y)
         problem, kept = self.problem, last.point.rank
         sigma, V = last.point.sigma[:kept], last.basis[:, :kept]
         slopes = self.penalty.slopes(last.point.sigma)
         # After a few steps the left solve always pays.
         turning = 1.0 if self.steps > self.patient_steps else self.turning
-        if 0 < kept <= turning * int(last.spectrum.shape[0]):
+        if 0 < kept <= turning * len(last.spectrum):
             enough = kept <= last.U.shape[1]  # not if another penalty keeps more values
-            U = last.U[:, :kept] if enough else (last.Y @ V) / last.spectrum[:kept]
+            U = last.U[:, :kept] if enough else (last.Y @ V) / beside(last.spectrum[:kept], V)
             sigma, V = self._turn(U, 0.5 * slopes[:kept] / sigma)
-        offset = -xp.sum(
-            slopes[:kept] * last.point.sigma[:kept]
-        )  # the majoriser is Ω(σ) + Σ c_j (σ'_j − σ_j)
-        slopes = slopes[: sigma.shape[0]]
+        # The majoriser is Ω(σ) + Σ c_j (σ'_j − σ_j).
+        offset = -np.sum(slopes[:kept] * last.point.sigma[:kept])
+        slopes = slopes[: len(sigma)]
         R, least = problem.solve_left(V, 0.5 * slopes / sigma)
-        self.bound = least + last.price + float(0.5 * xp.sum(slopes * sigma) + offset)
+        self.bound = least + last.price + float(0.5 * np.sum(slopes * sigma) + offset)
         previous, self.plain = self.W, R @ V.T
         self.W = self.accelerator.extrapolate(self.plain, self.plain - previous)
 
-    def _turn(self, U: Array, weights: Array) -> tuple[Array, Array]:
+    def _turn(self, U: Array, weights: Values) -> tuple[Values, Array]:
         """Singular values and right singular vectors of the best U K, without noise."""
-        xp = namespace(U)
         K = self.problem.solve_right(U, weights)
         squares, E = descending_eigh(K @ K.T)
-        sigma = xp.sqrt(xp.clip(squares, min=0.0))
-        if float(sigma[-1]) > gram_noise(sigma):
-            return sigma, (K.T @ E) / sigma
-        _, sigma, Vt = thin_svd(K)
-        kept = int(xp.count_nonzero(sigma > sigma.shape[0] * xp.finfo(sigma.dtype).eps * sigma[0]))
+        sigma = np.sqrt(np.maximum(to_numpy(squares), 0.0))
+        if sigma[-1] > gram_noise(sigma):
+            return sigma, (K.T @ E) / beside(sigma, K)
+        _, values, Vt = thin_svd(K)
+        sigma = to_numpy(values)
+        kept = np.count_nonzero(sigma > len(sigma) * np.finfo(sigma.dtype).eps * sigma[0])
         return sigma[:kept], Vt[:kept, :].T
 
 

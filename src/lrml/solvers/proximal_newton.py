@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml.core.arrays import HOST, Array, Place, dot, frobenius, namespace
+from lrml.core.linalg import spectrum
 from lrml.core.loss_problem import Evaluation, RowProblem
-from lrml.core.penalties import Penalty
+from lrml.core.penalties import Penalty, Values
 from lrml.core.quadratic import Beyond, SpectralProblem
-from lrml.solvers._loop import Gains, Point, point_at, spectrum
+from lrml.solvers._loop import Gains, Point, point_at
 from lrml.solvers.alternating import Alternating
 
 # Ridge of the first starting point, as a share of the mean curvature.
@@ -103,7 +104,7 @@ class ProximalNewton:
             self.phase = None  # its state from there is useless here
         return None
 
-    def _point(self, V: Array, sigma: Array, objective: float, slope: Array) -> Point:
+    def _point(self, V: Array, sigma: Values, objective: float, slope: Array) -> Point:
         self.gains.add(objective)
         decrement = 0.5 * (1.0 + self.damping) * float(dot(slope, self.model.solve(slope.T).T))
         unit = max(objective, self.problem.least)
@@ -145,7 +146,7 @@ class ProximalNewton:
         bent[:, 1:] += 2.0 * self.problem.ridges[:, 0]
         return model._replace(diagonal=bent)
 
-    def _minimise(self, here: Evaluation) -> tuple[Array, Array, Array]:
+    def _minimise(self, here: Evaluation) -> tuple[Array, Values, Array]:
         """Minimise ⟨G, D⟩ + ½⟨D, BD⟩ + Ω; return V, its singular values and an element of ∂Ω there."""
         V = self.last.W
         xp = namespace(V)

@@ -21,24 +21,21 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml.core.arrays import descending_eigh, is_sparse, map_in_threads
+from lrml.core.arrays import is_sparse, map_in_threads
 from lrml.core.kernels import dual_coordinates, row_kernel
-from lrml.core.linalg import (
+from lrml.core.linalg import Factors, descending_eigh, differ_widely, spectral_coordinates, tall_svd
+from lrml.core.losses import Floats, Loss, Terms, best_constants
+from lrml.core.moments import CentredRows, Statistics
+from lrml.core.operators import (
     COLUMNS,
     ConjugateGradients,
-    Factors,
     NormalOperator,
     Vectors,
     column_sums,
-    differ_widely,
     leading_directions,
     ratio,
-    spectral_coordinates,
     taken,
-    tall_svd,
 )
-from lrml.core.losses import Floats, Loss, Terms, best_constants
-from lrml.core.moments import CentredRows, Statistics
 from lrml.core.rows import Block, Rows
 from lrml.solvers._loop import Callback, Recorder, SolverResult, Status
 

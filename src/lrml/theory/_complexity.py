@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from lrml.core.arrays import descending_eigh, thin_svd
 from lrml.core.checks import check_choice
+from lrml.core.linalg import descending_eigh, thin_svd
 from lrml.theory._data import (
     Ball,
     LocalComplexity,

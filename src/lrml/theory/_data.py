@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml.core.arrays import descending_eigh, is_sparse, to_host
+from lrml.core.arrays import is_sparse, to_host
 from lrml.core.checks import check_choice, check_integer, check_number
+from lrml.core.linalg import descending_eigh
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]

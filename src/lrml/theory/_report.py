@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lrml.core.arrays import at_home, thin_svd, to_host
+from lrml.core.arrays import at_home, to_host
+from lrml.core.linalg import thin_svd
 from lrml.theory import _bounds as bounds
 from lrml.theory._complexity import global_complexity, local_complexity
 from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector, checked
