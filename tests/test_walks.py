@@ -29,8 +29,8 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 18, 159),
-        (fitting("LRML", loss="logistic"), 21, 226),
+        (fitting("LRML", theta=3, alpha=20.0), 17, 159),
+        (fitting("LRML", loss="logistic"), 20, 226),
         (fitting("LRMLCV"), 32, 328),
         (ranking, 7, 38),
     ],

@@ -276,19 +276,17 @@ def test_extreme_scales_do_not_overflow(place, scale, sign, theta):
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "error"),
+    ("name", "values"),
     [
-        ("theta", [1.5, "a", None, True], TypeError),
-        ("theta", [-1], ValueError),
-        ("max_rank", [2.0], TypeError),
-        ("max_rank", [-1], ValueError),
-        ("alpha", [-2.0, np.nan, "b"], ValueError),
-        ("rule", ["other"], ValueError),
+        ("theta", [1.5, "a", None, True, -1]),
+        ("max_rank", [2.0, -1]),
+        ("alpha", [-2.0, np.nan, "b"]),
+        ("rule", ["other"]),
     ],
 )
-def test_bad_parameters(name, values, error):
+def test_bad_parameters(name, values):
     for value in values:
-        with pytest.raises(error, match=rf"{name} .*{value}\b"):
+        with pytest.raises(ValueError, match=rf"{name} .*{value}\b"):
             TailSum(**{"theta": 1, "alpha": 1.0, name: value})
 
 

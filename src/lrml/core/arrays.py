@@ -325,7 +325,7 @@ def beside(values: npt.NDArray[Any], array: Array) -> Array:
 def floats(*numbers: Array) -> list[float]:
     """Return arrays without axes as Python floats, copied from a device at once."""
     if isinstance(numbers[0], float):  # NumPy's are
-        return [float(number) for number in numbers]
+        return list(map(float, numbers))
     found: list[float] = to_numpy(namespace(*numbers).stack(numbers)).tolist()
     return found
 

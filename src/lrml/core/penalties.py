@@ -62,7 +62,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._shown import shown
-from lrml.core.checks import is_integer, is_real
+from lrml.core.checks import check_integer, check_number
 
 Values: TypeAlias = npt.NDArray[Any]
 """Singular values."""
@@ -127,19 +127,14 @@ class TailSum:
     max_rank: int | None = None
 
     def __post_init__(self) -> None:
-        for name, count in (("theta", self.theta), ("max_rank", self.max_rank)):
-            if count is None and name == "max_rank":
-                continue
-            if not is_integer(count):
-                raise TypeError(f"{name} is {shown(count)}. Pass an int: it counts singular values.")
-            if count < 0:  # type: ignore[operator]  # it is an integer
-                raise ValueError(f"{name} is {count}. Pass 0 or more.")
-        if not (is_real(self.alpha) and self.alpha >= 0):
-            raise ValueError(f"alpha must not be negative, got {self.alpha!s}. Use alpha=0 for none.")
+        check_integer("theta", self.theta, 0)
+        if self.max_rank is not None:
+            check_integer("max_rank", self.max_rank, 0)
+        # A scalar of NumPy would try to turn arrays of other libraries into its own.
+        alpha = math.inf if self.alpha == math.inf else check_number("alpha", self.alpha)
+        object.__setattr__(self, "alpha", alpha)
         if self.rule not in ("exact", "paper"):
             raise ValueError(f"rule must be 'exact' or 'paper', got {self.rule!r}. Use the default, 'exact'.")
-        # A scalar of NumPy would try to turn arrays of other libraries into its own.
-        object.__setattr__(self, "alpha", float(self.alpha))
         if self.alpha == math.inf:
             limit = self.theta if self.max_rank is None else min(self.theta, self.max_rank)
             object.__setattr__(self, "max_rank", limit)
@@ -206,11 +201,10 @@ class Separable(ABC):
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            number, least = getattr(self, field.name), 0.0 if field.name == "alpha" else self.above
-            if not (is_real(number) and least <= number < math.inf and (number or field.name == "alpha")):
-                name = f"{field.name} of {type(self).__name__}"
-                raise ValueError(f"{name} is {shown(number)}. Pass a finite number above {least}.")
-            object.__setattr__(self, field.name, float(number))
+            name, is_strength = f"{field.name} of {type(self).__name__}", field.name == "alpha"
+            least = 0.0 if is_strength else self.above
+            number = check_number(name, getattr(self, field.name), least, above=not is_strength)
+            object.__setattr__(self, field.name, number)
 
     @abstractmethod
     def prices(self, sigma: Values) -> Values:

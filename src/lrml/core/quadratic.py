@@ -186,29 +186,27 @@ class SpectralProblem:
 
     def value(self, W: Array) -> float:
         """f(W)."""
-        return float(self._value(W))
+        return self.measures(W)[0]
 
-    def _value(self, W: Array) -> Array:
-        if self.columns is None:
-            bent = self.curvature @ namespace(W).vecdot(W, W)
-        else:
-            bent = self.rows @ (W * W) @ self.columns + self.ridge * dot(W, W)
-        value = self.target + bent - 2.0 * dot(W, self.cross)
-        if self.beyond is None:
-            return value
-        moved = W - self.beyond.anchor
-        return value + 0.5 * dot(moved, self.beyond.product(moved))
-
-    def measures(self, W: Array, slope: Array) -> list[float]:
-        """f(W), ½⟨g, H⁻¹g⟩ with the diagonal H, and ‖g‖: with one copy from a device.
+    def measures(self, W: Array, slope: Array | None = None) -> list[float]:
+        """f(W), and for a slope g also ½⟨g, H⁻¹g⟩ with the diagonal H, and ‖g‖: with one copy from a device.
 
         For g ∈ ∂F(W) and F convex, without N, the second is a bound of F(W) − F*: F is at least as curved as
         f everywhere, so F* ≥ F(W) + min_D ⟨g, D⟩ + ½⟨D, HD⟩.
         """
-        xp = namespace(slope)
+        xp = namespace(W)
+        if self.columns is None:
+            bent = self.curvature @ xp.vecdot(W, W)
+        else:
+            bent = self.rows @ (W * W) @ self.columns + self.ridge * dot(W, W)
+        value = self.target + bent - 2.0 * dot(W, self.cross)
+        if self.beyond is not None:
+            moved = W - self.beyond.anchor
+            value = value + 0.5 * dot(moved, self.beyond.product(moved))
+        if slope is None:
+            return [float(value)]
         squares = xp.vecdot(slope, slope) if self.columns is None else slope * slope
-        bound = 0.25 * xp.sum(squares / self.curvature)
-        return floats(self._value(W), bound, xp.linalg.vector_norm(slope))
+        return floats(value, 0.25 * xp.sum(squares / self.curvature), xp.linalg.vector_norm(slope))
 
     def gradient(self, W: Array) -> Array:
         """∇f(W) = 2((a b + ridge) ∘ W − B) + N(W − W₀)."""

@@ -257,12 +257,6 @@ class Run(Recorder[Point]):
         self.problem, self.penalty, self.tol, self.certificate = problem, penalty, tol, certificate
         self.gains, self._ask_below = Gains(problem.rounding), math.inf
 
-    def add(self, phase: str, point: Point, *, best: bool) -> None:
-        """Record a point, and keep it if it is the best one."""
-        if best:
-            self.best, self.least = point, point.objective
-        self.record(phase, point.objective, point.residual, point.rank, point.gap)
-
     def take_steps(self, phase: Phase, most: int, *, final: bool = True) -> None:
         """Step until the run ends, the phase hands over or there are ``most`` entries in the history.
 
@@ -277,8 +271,9 @@ class Run(Recorder[Point]):
             status = self._verdict(point, settles=getattr(phase, "settles", False))
             worse = point.objective > self.least * (1 + _WORSE)
             self.status = status if final or not worse else None
-            best = point.objective <= self.least or (status is not None and not worse)
-            self.add(phase.name, point, best=best)
+            if point.objective <= self.least or (status is not None and not worse):
+                self.best, self.least = point, point.objective
+            self.record(phase.name, point.objective, point.residual, point.rank, point.gap)
 
     def _verdict(self, point: Point, *, settles: bool) -> Status | None:
         """Return why a point is good enough, or None."""
@@ -300,7 +295,8 @@ class Run(Recorder[Point]):
         start = point_at(self.problem, self.penalty, W, sigma)
         if start.objective == math.inf:  # begin at the nearest point that the penalty permits
             start = point_at(self.problem, self.penalty, *self.problem.prox(W, self.penalty, 0.0))
-        self.add("start", start, best=True)
+        self.best, self.least = start, start.objective
+        self.record("start", start.objective, start.residual, start.rank, start.gap)
         for phase in phases:
             if self.status is None:
                 self.gains = Gains(self.problem.rounding)

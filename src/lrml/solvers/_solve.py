@@ -333,4 +333,4 @@ def _solve_chain(
         U, s, V = seen(factors)
         found = RidgeRegressions(U * s, V, problem.ridge, _shrinkages(penalty, s))
         status = run.status or Status.MAX_ITER
-        yield PathPoint(problem, penalty, found, s, point.objective, point.gap, status, steps)
+        yield PathPoint(problem, penalty, found, to_numpy(s), point.objective, point.gap, status, steps)
