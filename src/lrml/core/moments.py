@@ -254,14 +254,11 @@ class Statistics:
 
     def __add__(self, other: Statistics) -> Statistics:
         """Statistics of the rows of both; exact up to rounding, in any order and grouping."""
-        return self._copy().absorb(other)
+        return replace(self, xx=self.xx + 0.0, xy=self.xy + 0.0).absorb(other)
 
     def __sub__(self, other: Statistics) -> Statistics:
         """Statistics of the rows of ``self`` without those of ``other``, which must be among them."""
-        return self._copy().absorb(other, -1)
-
-    def _copy(self) -> Statistics:
-        return replace(self, xx=self.xx + 0.0, xy=self.xy + 0.0)
+        return replace(self, xx=self.xx + 0.0, xy=self.xy + 0.0).absorb(other, -1)
 
     def absorb(self, other: Statistics, sign: int = 1) -> Statistics:
         """Return ``self + other``, bit for bit, in the arrays of ``self``, which nobody may use any more.

@@ -291,7 +291,10 @@ class Run(Recorder[Point]):
     def through(
         self, phases: Sequence[Phase], W: Array, sigma: Values, max_iter: int, otherwise: Status
     ) -> SolverResult:
-        """Run phases one after the other; the best point is never worse than the starting point W."""
+        """Run phases one after the other; the best point is never worse than the starting point W.
+
+        It is factorised, and its objective and residual are evaluated exactly.
+        """
         start = point_at(self.problem, self.penalty, W, sigma)
         if start.objective == math.inf:  # begin at the nearest point that the penalty permits
             start = point_at(self.problem, self.penalty, *self.problem.prox(W, self.penalty, 0.0))
@@ -302,14 +305,9 @@ class Run(Recorder[Point]):
                 self.gains = Gains(self.problem.rounding)
                 phase.start(self.problem, self.penalty, self.best)
                 self.take_steps(phase, max_iter + 1, final=phase is phases[-1])
-        return self.result(otherwise)
-
-    def result(self, otherwise: Status) -> SolverResult:
-        """Factorise the best point, and evaluate its objective and its residual exactly."""
         problem, penalty, point = self.problem, self.penalty, self.best
         U, s, V = Factors.of(problem.penalised(point.W), point.rank)
         U, V = problem.restore(U, V)
-        exact = self.status is Status.EXACT  # the penalty does nothing, so the gradient says it all
         return SolverResult(
             solution=point.W,
             factors=Factors(U, s, V),
@@ -317,6 +315,6 @@ class Run(Recorder[Point]):
             n_iter=len(self.history) - 1,
             objective=problem.value(point.W) + penalty.value(to_numpy(s)),
             gap=point.gap,
-            residual=point.residual if exact else stationarity_residual(problem, penalty, point.W),
+            residual=stationarity_residual(problem, penalty, point.W),
             history=self.history,
         )
