@@ -58,14 +58,6 @@ class TopK(_LabelsAndScores):
         return TopK(**(self._asdict() | changed), classes=self.classes)
 
 
-class Ranks(NamedTuple):
-    """Ranks of labels, counted from 1, in a form that ``Block.sum_over_relevant`` takes; float64."""
-
-    found: Array  # relevant labels of the row that score as much or more
-    best: Array  # first rank among the labels of equal score
-    worst: Array  # last rank among the labels of equal score
-
-
 def float64(array: Array) -> Array:
     """Return an array in double precision; the standard divides no integers."""
     xp = namespace(array)
@@ -123,8 +115,11 @@ class Block:
         return xp.sum(xp.reshape(values, hits.shape) * float64(hits), axis=1)
 
     @cached_property
-    def ranks(self) -> Ranks:
-        """Ranks of the labels, row by row and by decreasing score."""
+    def ranks(self) -> tuple[Array, Array, Array]:
+        """Three ranks of each label, from 1, as `sum_over_relevant` takes them, row by row and descending.
+
+        Among the relevant labels of its row, and the first and the last among the labels of equal score.
+        """
         xp, device = Place.of(self.scores)
         hits, begins = (xp.reshape(part, (-1,)) for part in self.by_score)
         end = xp.asarray([hits.shape[0]], dtype=xp.int64, device=device)
@@ -135,7 +130,7 @@ class Block:
         hits_before = _running(hits)
         row_start = self._cells - self._cells % self.scores.shape[1]
         found = xp.take(hits_before, stop) - xp.take(hits_before, row_start)
-        return Ranks(float64(found), float64(first - row_start + 1), float64(stop - row_start))
+        return float64(found), float64(first - row_start + 1), float64(stop - row_start)
 
 
 def _running(which: Array) -> Array:

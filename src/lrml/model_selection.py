@@ -23,7 +23,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, check_random_
 from lrml._door import check_targets
 from lrml._shown import shown
 from lrml.core.arrays import is_host, is_sparse, take, to_host
-from lrml.core.checks import check_flag, check_integer, is_integer, is_real
+from lrml.core.checks import check_flag, check_integer, check_number, is_integer
 
 __all__ = ["MultilabelStratifiedKFold", "iterative_train_test_split"]
 
@@ -154,14 +154,8 @@ def _take_rows(array: Any, rows: NDArray[np.int64]) -> Any:
 
 def _label_matrix(Y: Any) -> sparse.csr_array:
     """Return 0/1 labels as a CSR matrix that stores only the ones; unknown labels count as 0."""
-    if Y is None:
-        raise ValueError("y is None, but labels decide on the split. Pass the label matrix.")
-    values = check_targets(to_host(Y), "real").values
-    matrix = sparse.csr_array(values, copy=True)
+    matrix = sparse.csr_array(check_targets(to_host(Y), "binary").values, copy=True)
     matrix.eliminate_zeros()
-    strange = matrix.data[matrix.data != 1]
-    if strange.size:
-        raise ValueError(f"Y holds {strange[0]!s}, not only 0 and 1. Encode it with MultiLabelBinarizer.")
     return matrix
 
 
@@ -169,11 +163,10 @@ def _count_test_rows(test_size: Any, n_rows: int) -> int:
     """Return the number of test rows that leaves at least one row on either side."""
     if n_rows < 2:
         raise ValueError(f"a split needs at least 2 rows, got {n_rows}. Pass more rows.")
-    if is_integer(test_size) and 0 < test_size < n_rows:
-        return int(test_size)
-    if is_real(test_size) and not is_integer(test_size) and 0 < test_size < 1:
-        return min(math.ceil(float(test_size) * n_rows), n_rows - 1)
-    raise ValueError(f"test_size is {shown(test_size)}. Pass a share in (0, 1), or a count below {n_rows}.")
+    if is_integer(test_size):
+        return check_integer("test_size", test_size, 1, n_rows - 1)
+    share = check_number("test_size", test_size, below=1.0, above=True)
+    return min(math.ceil(share * n_rows), n_rows - 1)
 
 
 def _assign_subsets(Y: sparse.csr_array, shares: _Counts, random: np.random.RandomState | None) -> _Counts:
