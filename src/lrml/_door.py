@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -92,25 +92,25 @@ def checked_rows(
     if hasattr(X, "columns"):
         validate_data(seen, X, skip_check_array=True)  # which tells it their names
     X, place = features.tocsr() if is_sparse(features) else features, Place.of(features)
-    labels = check_targets(Y, targets, observed, classes=classes, whole=whole, place=place)
-    n_rows, n_labels = labels.values.shape
+    values, names, mask, flat = check_targets(Y, targets, observed, classes=classes, whole=whole, place=place)
+    n_rows, n_labels = values.shape
     if X.shape[0] != n_rows:
         raise ValueError(f"X has {X.shape[0]} rows, but Y has {n_rows}. Pass labels for every row.")
     schema = Schema(
         X.shape[1],
         n_labels,
         feature_names=getattr(seen, "feature_names_in_", None),
-        label_names=labels.names,
+        label_names=names,
         dtype=np.dtype(dtype_name(X)),
         sparse_features=is_sparse(X),
-        sparse_labels=is_sparse(labels.values) or is_sparse(Y),
-        flat=labels.flat,
+        sparse_labels=is_sparse(values) or is_sparse(Y),
+        flat=flat,
         targets=targets,
     )
     weights = None
     if sample_weight is not None:
         weights = check_sample_weight(sample_weight, n_rows, place, whole=whole)
-    return Rows(X, labels.values, labels.mask, weights, schema=schema)
+    return Rows(X, values, mask, weights, schema=schema)
 
 
 # Features
@@ -196,18 +196,6 @@ def warn_of_spreads(statistics: Statistics, schema: Schema) -> None:
 # Labels
 
 
-class Labels(NamedTuple):
-    """A label matrix, CSR or dense and 0 where unknown, with the mask of known labels; None if all are.
-
-    ``names`` are those of the columns of a frame, or the two classes if Y was ``flat``: one label, in 1-D.
-    """
-
-    values: Any
-    names: npt.NDArray[Any] | None
-    mask: Mask | None
-    flat: bool
-
-
 def check_targets(
     Y: Any,
     targets: str,
@@ -216,12 +204,14 @@ def check_targets(
     classes: npt.NDArray[Any] | None = None,
     whole: bool = True,
     place: Place = HOST,
-) -> Labels:
+) -> tuple[Any, npt.NDArray[Any] | None, Mask | None, bool]:
     """Check a label matrix: 2-D, at least one label, and 0/1, or finite if ``targets`` is "real".
 
     NaN marks an unknown label; ``observed`` marks the known ones, of which there must be one if this is the
-    ``whole`` of Y. A 1-D Y is one label, and may have any two classes. The result lives in the given place; a
-    plain matrix that is there already is not copied to the host.
+    ``whole`` of Y. A 1-D Y is one label, and may have any two classes. Return the matrix, CSR or dense and 0
+    where unknown, names of its columns (of a 1-D Y its two classes), the mask of known labels, None if all
+    are, and whether Y was 1-D. They live in the given place; a plain matrix that is there already is not
+    copied to the host.
     """
     if Y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
@@ -258,7 +248,7 @@ def check_targets(
             "with MultiLabelBinarizer, or use SpectralRegressor for real targets."
         )
     mask = None if mask is None else mask.at(place)
-    return Labels(values if place.is_host else place.asarray(values), names, mask, flat)
+    return values if place.is_host else place.asarray(values), names, mask, flat
 
 
 def _numbers(values: Any) -> Any:

@@ -154,7 +154,7 @@ def _take_rows(array: Any, rows: NDArray[np.int64]) -> Any:
 
 def _label_matrix(Y: Any) -> sparse.csr_array:
     """Return 0/1 labels as a CSR matrix that stores only the ones; unknown labels count as 0."""
-    matrix = sparse.csr_array(check_targets(to_host(Y), "binary").values, copy=True)
+    matrix = sparse.csr_array(check_targets(to_host(Y), "binary")[0], copy=True)
     matrix.eliminate_zeros()
     return matrix
 

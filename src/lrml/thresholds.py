@@ -28,6 +28,7 @@ def __dir__() -> list[str]:
 MetricName: TypeAlias = Literal["micro_f1", "macro_f1", "hamming_loss"]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 _Scores: TypeAlias = npt.NDArray[Any]
+_Sweep: TypeAlias = tuple[_Scores, npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,9 @@ def best_threshold(
     if metric == "macro_f1" and not per_label and cells.relevant.any():
         cuts = np.array([_nearest(_best_for_macro_f1(cells), natural)], dtype=dtype)
     else:
-        sweeps = [_Sweep.of(*pool, natural) for pool in cells.pools(per_label)]
+        sweeps = [_sweep(*pool, natural) for pool in cells.pools(per_label)]
         pairs = zip(sweeps, _goodness(sweeps, metric), strict=True)
-        cuts = np.array([_nearest(sweep.cuts[good == good.max()], natural) for sweep, good in pairs], dtype)
+        cuts = np.array([_nearest(tried[good == good.max()], natural) for (tried, *_), good in pairs], dtype)
     counts = LabelCounts.of(cells.relevant, (cells.scores >= cuts) & cells.known)
     value = (
         counts.wrong / np.count_nonzero(cells.known) if metric == "hamming_loss" else getattr(counts, metric)
@@ -144,30 +145,20 @@ class _Cells(NamedTuple):
             yield (scores.ravel(), relevant.ravel()) if complete else (scores[known], relevant[known])
 
 
-class _Sweep(NamedTuple):
-    """The candidate cuts of some cells, ascending, and how many they predict and hit.
+def _sweep(scores: _Scores, relevant: _Bools, natural: float) -> _Sweep:
+    """Return the candidate cuts of some cells, ascending, and how many they hit and predict.
 
     They are those whose least predicted score belongs to a positive example, and one above all scores: any
     other predicts more negative examples than the next higher one of these, and no more positive ones.
     """
-
-    cuts: _Scores
-    hits: npt.NDArray[np.intp]
-    predicted: npt.NDArray[np.intp]
-
-    @classmethod
-    def of(cls, scores: _Scores, relevant: _Bools, natural: float) -> _Sweep:
-        if not scores.size:
-            return cls(np.array([natural], scores.dtype), np.zeros(1, np.intp), np.zeros(1, np.intp))
-        ascending, positive = np.sort(scores), np.sort(scores[relevant])
-        least, first_positive = np.unique(positive, return_index=True)
-        first = np.searchsorted(ascending, least)
-        above = np.nextafter(ascending[-1:], np.inf, dtype=scores.dtype)
-        return cls(
-            np.append(_below(ascending, first), above),
-            np.append(len(positive) - first_positive, 0),
-            np.append(len(scores) - first, 0),
-        )
+    if not scores.size:
+        return np.array([natural], scores.dtype), np.zeros(1, np.intp), np.zeros(1, np.intp)
+    ascending, positive = np.sort(scores), np.sort(scores[relevant])
+    least, first_positive = np.unique(positive, return_index=True)
+    first = np.searchsorted(ascending, least)
+    above = np.nextafter(ascending[-1:], np.inf, dtype=scores.dtype)
+    hits, predicted = len(positive) - first_positive, len(scores) - first
+    return np.append(_below(ascending, first), above), np.append(hits, 0), np.append(predicted, 0)
 
 
 def _below(ascending: _Scores, first: npt.NDArray[np.intp]) -> _Scores:
@@ -192,16 +183,16 @@ def _goodness(sweeps: list[_Sweep], metric: MetricName) -> list[npt.NDArray[Any]
     """
     if metric == "macro_f1":  # the first cut hits all positives; without any, 1 stands for 0/0
         return [hits / (predicted + max(int(hits[0]), 1)) for _, hits, predicted in sweeps]
-    positives = sum(int(sweep.hits[0]) for sweep in sweeps)
+    positives = sum(int(hits[0]) for _, hits, _ in sweeps)
     top, bottom = 1, 1
     while True:
         # The number of positives is the same at all cuts of a label, so it does not affect the best one.
         gains = [2 * bottom * hits - top * predicted for _, hits, predicted in sweeps]
         if metric == "hamming_loss":  # with q = 1 the gain is the number of positives minus that of errors
             return gains
-        chosen = [(sweep, int(np.argmax(gain))) for sweep, gain in zip(sweeps, gains, strict=True)]
-        better = 2 * sum(int(sweep.hits[i]) for sweep, i in chosen)
-        below = positives + sum(int(sweep.predicted[i]) for sweep, i in chosen)
+        best = [int(np.argmax(gain)) for gain in gains]
+        better = 2 * sum(int(hits[i]) for (_, hits, _), i in zip(sweeps, best, strict=True))
+        below = positives + sum(int(predicted[i]) for (*_, predicted), i in zip(sweeps, best, strict=True))
         if better * bottom == top * below:
             return gains
         top, bottom = better, below

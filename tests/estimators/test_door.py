@@ -324,6 +324,18 @@ def test_bad_data_is_named_and_leaves_the_estimator_as_it_was(case, data, named,
     np.testing.assert_array_equal(again, scores)
 
 
+@EVERY
+def test_every_estimator_passes_the_door(kind, data, fitted):
+    X, Y = data
+    fresh = kind()
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    for bad, weights in (((put(np.nan)(X), Y), None), ((X, put(np.inf)(Y)), None), ((X, Y), np.zeros(N))):
+        with pytest.raises(ValueError, match=r"X.*NaN|Y holds inf|sample_weight"):
+            fresh.fit(*bad, sample_weight=weights)
+    assert fitted(fresh) == {}
+
+
 def test_a_failing_callback_and_a_wrong_warm_start_leave_the_estimator_as_it_was(data, fitted):
     def fail(info):
         raise RuntimeError("no more")

@@ -1,16 +1,12 @@
 """One contract for the whole family: every linear multi-label model with every loss."""
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
 from lrml.core.losses import LOSSES
-from storage.model_makers import assert_equal
 
 TIGHT = {"tol": 1e-13}
 # One singular value is free, the others are penalised: of 4 labels LRML has a tail of 3.
@@ -29,9 +25,6 @@ FAMILY = {
     },
 }
 MEMBERS = pytest.mark.parametrize("model", [pytest.param(m, id=name) for name, m in FAMILY.items()])
-ITERATIVE = pytest.mark.parametrize(
-    "model", [pytest.param(m, id=name) for name, m in FAMILY.items() if name.startswith(("LRML", "MLTrace"))]
-)
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 
 
@@ -68,20 +61,6 @@ def assert_same(one, other, **tolerance):
 
 
 @MEMBERS
-def test_clone_pickle_and_parameters(data, model, fitted):
-    X, Y = data
-    model = clone(model)
-    before = model.get_params()
-    assert model.fit(X, Y) is model
-    assert all(value is before[name] for name, value in model.get_params().items())
-    assert fitted(clone(model)) == {}
-    np.testing.assert_array_equal(clone(model).fit(X, Y).coef_, model.coef_)
-    loaded = pickle.loads(pickle.dumps(model))
-    assert_equal(loaded, model)
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-
-
-@MEMBERS
 def test_fitted_attributes(data, plain_fit, model):
     X, Y = data
     model = plain_fit(model)
@@ -98,38 +77,6 @@ def test_fitted_attributes(data, plain_fit, model):
     np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-12)
     np.testing.assert_array_equal(model.predict(X), scores >= loss_of(model).threshold)
     assert model.score(X, Y) > 0.6
-
-
-@MEMBERS
-def test_bad_input_leaves_the_model_as_it_was(data, model, fitted):
-    X, Y = data
-    fresh = clone(model)
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
-    model = clone(model).fit(X, Y)
-    before = dict(fitted(model))
-    bad_x, bad_y = X.copy(), Y.copy()
-    bad_x[3, 1], bad_y[3, 1] = np.nan, 2
-    calls = [
-        (bad_x, Y),
-        (X, bad_y),
-        (X[:-1], Y),
-        (X, np.arange(len(X)) % 3),
-        (X[:, :0], Y),
-        (X, Y[:, :0]),
-        (X, None),
-    ]
-    for A, B in calls:
-        with pytest.raises(ValueError, match=r"."):
-            model.fit(A, B)
-        with pytest.raises(ValueError, match=r"."):
-            fresh.fit(A, B)
-    for weights in (np.ones(3), np.zeros(len(X)), np.full(len(X), -1.0)):
-        with pytest.raises(ValueError, match="sample_weight"):
-            model.fit(X, Y, sample_weight=weights)
-    assert fitted(fresh) == {}
-    assert fitted(model).keys() == before.keys()
-    assert all(value is before[name] for name, value in fitted(model).items())
 
 
 # What is minimised
@@ -246,23 +193,6 @@ def test_a_constant_feature_changes_nothing(data, plain_fit, model):
         alone.fit(np.full((len(X), 1), constant), Y)
         assert not alone.coef_.any()
         np.testing.assert_allclose(alone.intercept_, loss_of(model).constant(Y.mean(axis=0)), rtol=1e-6)
-
-
-# The way there
-
-
-@ITERATIVE
-def test_warm_start_saves_iterations(data, model):
-    X, Y = data
-    model = clone(model).set_params(tol=1e-10)
-    cold = clone(model).set_params(alpha=2.1).fit(X, Y)
-    warm = model.set_params(warm_start=True).fit(X, Y).set_params(alpha=2.1).fit(X, Y)
-    assert warm.objective_ == pytest.approx(cold.objective_, rel=1e-6)
-    assert 0 < warm.n_iter_ < cold.n_iter_
-    again = warm.fit(X, Y)
-    assert again.n_iter_ <= 1
-    with pytest.raises(ValueError, match="warm_start"):
-        warm.fit(X[:, :-1], Y)
 
 
 # What users stumbled on

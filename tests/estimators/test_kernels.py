@@ -290,9 +290,6 @@ def test_leave_one_out_scores_use_all_directions(many, model):
         np.testing.assert_allclose(found[row], refitted.decision_function(X[[row]])[0], atol=1e-9)
 
 
-# Searches
-
-
 # Bad input
 
 

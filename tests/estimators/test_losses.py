@@ -88,33 +88,6 @@ def test_known_labels_are_regressed_on_the_rows_that_know_them(data, known, make
 # Unknown labels
 
 
-def ways_to_say(Y, known):
-    holes = np.where(known, Y, np.nan)
-    yield holes, None
-    yield sp.csr_array(holes), None
-    yield Y, known
-    yield Y, sp.csr_array(known)
-    yield sp.csr_array(Y), known
-    yield sp.csr_array(np.where(known, Y, 7.0)), sp.csc_array(known)
-    yield np.where(known, Y, -np.inf), known
-
-
-@EACH
-@pytest.mark.parametrize("theta", [0, 2])
-def test_all_ways_to_say_what_is_known_give_the_same_model(data, known, loss, theta):
-    X, Y = data
-    model = LRML(theta, 1.0, loss=loss, tol=1e-3)
-    first, *others = (
-        LRML(theta, 1.0, loss=loss, tol=1e-3).fit(X, labels, observed=observed)
-        for labels, observed in ways_to_say(Y, known)
-    )
-    assert np.abs(first.coef_).max() > 0.05
-    for other in others:
-        np.testing.assert_allclose(other.coef_, first.coef_, atol=1e-10)
-        np.testing.assert_allclose(other.intercept_, first.intercept_, atol=1e-10)
-    assert not np.allclose(model.fit(X, np.where(known, Y, 0)).coef_, first.coef_, rtol=0.05)
-
-
 @EACH
 def test_all_observed_is_no_mask_bit_for_bit(data, loss):
     X, Y = data

@@ -107,23 +107,6 @@ def test_factors_of_a_wide_spectrum(smallest):
 
 
 @pytest.mark.parametrize(
-    ("theta", "alpha", "fit_intercept"),
-    [
-        *((theta, 10.0, True) for theta in (0, 2, 7)),
-        (5, 10.0, False),
-        (3, 20.0, True),  # passes close by a saddle point
-    ],
-)
-def test_tight_tolerance_is_reached_on_yeast(yeast, oracle, theta, alpha, fit_intercept):
-    X, Y = yeast
-    model = LRML(theta, alpha, tol=1e-13, fit_intercept=fit_intercept).fit(X, Y)
-    problem = oracle(X, Y, theta, alpha, fit_intercept=fit_intercept)
-    assert max(model.residual_, problem.residual(model.coef_)) <= 1.01e-6
-    start = np.zeros((14, 103)), Y.mean(axis=0) * fit_intercept
-    assert problem.objective(model.coef_, model.intercept_) <= problem.objective(*start)
-
-
-@pytest.mark.parametrize(
     ("shape", "seed", "theta", "alpha", "ridge"),
     [
         ((30, 4, 3), 2, 1, 1.5, 0.2),

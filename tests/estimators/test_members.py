@@ -8,11 +8,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 
 from lrml import CPLST, LEML, LRML, PLST, MLTrace
 from lrml.core.losses import LOSSES
-from lrml.core.moments import Statistics
 from lrml.solvers import Algorithm1, Status
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "no intercept"])
@@ -260,14 +258,3 @@ def test_no_neighbour_of_low_rank_is_better_and_full_rank_is_the_trace_norm(data
     full = LEML(6, alpha, **options).fit(X, Y, observed=observed)
     expected = MLTrace(alpha, **options).fit(X, Y, observed=observed)
     assert full.objective_ == pytest.approx(expected.objective_, rel=1e-6)
-
-
-def test_leml_takes_blocks_and_sums(data):
-    X, Y = data
-    blocks = [(X[:30], Y[:30]), (X[30:], Y[30:])]
-    for alpha in (None, 2.0):
-        model = LEML(3, alpha, tol=1e-9).fit(X, Y)
-        sums = clone(model).fit_statistics(Statistics.from_arrays(X, Y))
-        for other in (clone(model).fit_blocks(blocks), sums, clone(model).partial_fit(X, Y)):
-            assert other.ridge_ == pytest.approx(model.ridge_, rel=1e-9)
-            np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)

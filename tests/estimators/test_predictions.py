@@ -13,9 +13,7 @@ from sklearn.base import clone
 
 import lrml
 from lrml import CPLST, LRML, MLFro, MLTrace, SpectralRegressor
-from lrml.core.arrays import to_numpy
 from lrml.core.moments import Statistics
-from namespaces import assert_same, dispatching, put
 
 EVERY_SIZE = pytest.mark.parametrize("data", ["long", "wide", "many labels"], indirect=True)
 
@@ -130,18 +128,6 @@ def test_every_road_and_form_gives_the_same_model(data, kind):
     fresh = np.random.default_rng(0).standard_normal((5, X.shape[1]))
     close(through.decision_function(fresh @ X.T), expected.decision_function(fresh))
     close(through.singular_values_, expected.singular_values_)
-
-
-@EVERY_SIZE
-def test_it_stays_on_the_device(data, place):
-    X, Y = data
-    expected = predictive().fit(X, Y)
-    with dispatching():
-        found = predictive().fit(put(place, X), put(place, Y))
-        assert_same(found.decision_function(put(place, X)), expected.decision_function(X), place)
-        unseen = predictive().leave_one_out_scores(put(place, X), put(place, Y))
-    assert_same(found.coef_, expected.coef_, place)
-    close(to_numpy(unseen), predictive().leave_one_out_scores(X, Y), 1e-6)
 
 
 @EVERY_SIZE

@@ -8,10 +8,8 @@ import traceback
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import label_ranking_average_precision_score, r2_score
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -149,41 +147,3 @@ def test_pipeline_carries_feature_names(data):
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     np.testing.assert_array_equal(pipeline.predict(frame), by_hand.predict(scaled))
     assert pipeline.score(frame, Y) == pytest.approx(by_hand.score(scaled, Y))
-
-
-def test_cross_validation_and_grid_search(data):
-    X, Y = data
-    folds, model = KFold(3), LRML(theta=1, alpha=2.0, tol=1e-10)
-    expected = []
-    for train, test in folds.split(X):
-        scores = clone(model).fit(X[train], Y[train]).decision_function(X[test])
-        expected.append(mean_ranking_precision(Y[test], scores))
-    np.testing.assert_allclose(cross_val_score(model, X, Y, cv=folds), expected)
-    search = GridSearchCV(model, {"theta": [0, 0.25], "alpha": [0.5, 30.0]}, cv=folds).fit(X, Y)
-    tried = search.cv_results_["params"]
-    by_hand = [cross_val_score(clone(model).set_params(**p), X, Y, cv=folds).mean() for p in tried]
-    np.testing.assert_allclose(search.cv_results_["mean_test_score"], by_hand)
-    assert search.best_params_ == tried[int(np.argmax(by_hand))]
-    best = clone(model).set_params(**search.best_params_).fit(X, Y)
-    np.testing.assert_array_equal(search.predict(X), best.predict(X))
-    np.testing.assert_array_equal(search.classes_, np.arange(4))
-
-
-def test_sample_weight_is_routed_through_a_grid_search(data):
-    X, Y = data
-    weights = np.random.default_rng(5).integers(1, 6, len(X)).astype(float)
-    plain = LRML(theta=1, tol=1e-12)
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = clone(plain).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        search = GridSearchCV(model, {"alpha": [0.5, 5.0]}, cv=KFold(3)).fit(X, Y, sample_weight=weights)
-    for params, score in zip(
-        *(search.cv_results_[name] for name in ("params", "mean_test_score")), strict=True
-    ):
-        of_folds = []
-        for train, test in KFold(3).split(X):
-            fold = clone(plain).set_params(**params).fit(X[train], Y[train], sample_weight=weights[train])
-            of_folds.append(mean_ranking_precision(Y[test], fold.decision_function(X[test]), weights[test]))
-        assert score == pytest.approx(np.mean(of_folds))
-    best = clone(plain).set_params(**search.best_params_)
-    np.testing.assert_array_equal(search.best_estimator_.coef_, best.fit(X, Y, sample_weight=weights).coef_)
-    assert not np.allclose(best.coef_, best.fit(X, Y).coef_, rtol=1e-3)

@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
-from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 from lrml import CPLST, SpectralRegressor
-from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.penalties import MCP, SCAD, Capped, OptimalShrinker, Rank
 from namespaces import assert_same, dispatching, put
@@ -220,42 +217,6 @@ def test_kernels(data):
         )
 
 
-def test_roads_and_blocks(data):
-    X, Y = data
-    model = SpectralRegressor(1, 5.0, ridge=0.5)
-    expected = clone(model).fit(X, Y)
-    blocks = [(X[i : i + 10], Y[i : i + 10]) for i in range(0, len(X), 10)]
-    summed = clone(model)
-    for block in blocks:
-        summed.partial_fit(*block)
-    for found in (
-        summed,
-        clone(model).fit_blocks(blocks),
-        clone(model).fit_statistics(Statistics.from_arrays(X, Y)),
-        *(clone(model).set_params(solver=road).fit(X, Y) for road in ("primal", "dual", "compressed")),
-    ):
-        assert_close(found, expected.coef_, expected.intercept_, 1e-7)
-    weighted = clone(model).set_params(target_weights=np.ones(Y.shape[1]))
-    with pytest.raises(ValueError, match="memory"):
-        weighted.fit_blocks(blocks)
-
-
-def test_as_scikit_learn_uses_a_regressor(data):
-    X, Y = data
-    model, folds = SpectralRegressor(max_rank=2, ridge=1.0), KFold(3)
-    expected = [
-        r2_score(Y[test], clone(model).fit(X[train], Y[train]).predict(X[test]))
-        for train, test in folds.split(X)
-    ]
-    np.testing.assert_allclose(cross_val_score(model, X, Y, cv=folds), expected)
-    search = GridSearchCV(model, {"max_rank": [1, 2], "penalty": [None]}, cv=folds).fit(X, Y)
-    assert search.best_score_ >= np.mean(expected)
-    flat = clone(model).set_params(max_rank=1).fit(X, Y[:, 0])
-    assert flat.predict(X).shape == (len(X),)
-    assert flat.score(X, Y[:, 0]) == pytest.approx(r2_score(Y[:, 0], flat.predict(X)))
-    assert not hasattr(model, "decision_function")
-
-
 @pytest.mark.parametrize("space", ["predictions", "coefficients"])
 def test_targets_may_be_unknown(data, space):
     X, Y = data
@@ -295,6 +256,7 @@ def test_penalties_that_are_flat_at_one_count_with_unknown_targets(penalty, spac
         ({"ridge": np.ones(4), "alpha": 0.0}, "4 .* 5"),
         ({"ridge": np.ones(5), "alpha": 0.0, "solver": "compressed"}, "decomposition"),
         ({"target_weights": np.ones(4)}, "4 .* 5"),
+        ({"target_weights": np.ones(5)}, "memory"),  # of blocks
     ],
     ids=[
         "twice",
@@ -304,13 +266,14 @@ def test_penalties_that_are_flat_at_one_count_with_unknown_targets(penalty, spac
         "too few ridges",
         "no decomposition",
         "too few weights",
+        "weights of blocks",
     ],
 )
 def test_what_does_not_go_together_is_refused(params, named):
     X, Y = draw(*SIZES["long"])
     model = SpectralRegressor(**params)
     with pytest.raises(ValueError, match=named):
-        model.fit(X, Y)
+        model.fit_blocks([(X, Y)]) if named == "memory" else model.fit(X, Y)
     assert not hasattr(model, "coef_")
     with pytest.raises(ValueError, match="Complex"):
         SpectralRegressor().fit(X, Y + 0j)

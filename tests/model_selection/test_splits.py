@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-from sklearn.model_selection import HalvingGridSearchCV, StratifiedKFold
+from sklearn.model_selection import StratifiedKFold
 
-from lrml import MLFro
-from lrml.datasets import load_yeast
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
 
 label_matrices = hnp.arrays(
@@ -291,16 +289,3 @@ def test_seed_decides_and_nothing_else():
             once.split(Y_SMALL, Y_SMALL), same.split(Y_SMALL, Y_SMALL), strict=True
         ):
             assert np.array_equal(one, other)
-
-
-def test_successive_halving():
-    X, Y = load_yeast().train
-    search = HalvingGridSearchCV(
-        MLFro(),
-        {"alpha": [1e-3, 10.0, 1e5]},
-        cv=MultilabelStratifiedKFold(3),
-        min_resources=300,
-        random_state=0,
-    ).fit(X, sparse.csr_array(Y))
-    assert search.n_iterations_ == 2
-    assert search.best_params_ == {"alpha": 10.0}

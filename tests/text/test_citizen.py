@@ -80,19 +80,6 @@ def test_cross_validation_takes_tag_lists(documents):
         assert scores[fold] == pytest.approx(score)
 
 
-def test_searches_choose_parameters_of_the_parts(documents):
-    search = GridSearchCV(
-        TextTagger(MLFro()),
-        {"model__alpha": [0.1, 1e6], "vectorizer__ngram_range": [(1, 1), (1, 2)]},
-        cv=FOLDS,
-        error_score="raise",
-    ).fit(*documents)
-    assert search.best_params_["model__alpha"] == 0.1
-    assert search.predict(NEW) == search.best_estimator_.predict(NEW)
-    top = predict_top_k(search, NEW, k=2)
-    assert top.labels.tolist() == search.best_estimator_.predict_top_k(NEW, k=2).labels.tolist()
-
-
 def test_top_k_through_pipelines_and_searches(documents):
     Y = TextTagger(MLFro(0.1)).fit(*documents).binarize(documents.tags).toarray()
     words, model = TfidfVectorizer(), MLFro(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import RegressorMixin
 
 from lrml._shown import shown
 from lrml.core.arrays import dtype_name, is_sparse, namespace, to_host
-from lrml.core.checks import check_count
+from lrml.core.checks import check_count, check_number
 from lrml.core.coordinates import RidgeRegressions, coordinates_of, road_of
 from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty
@@ -26,21 +27,11 @@ from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.solvers import Callback, Phase, at_once
 
 
-def _check_ridge(ridge: Any) -> Any:
-    """Return one ridge or an array of them."""
-    if np.ndim(ridge) == 0:
-        return CHECKS["ridge"](ridge)
-    return np.array([CHECKS["ridge"](one) for one in np.ravel(to_host(ridge))])
-
-
-def _check_weights(weights: Any) -> Any:
-    """Return positive numbers."""
-    found = np.asarray(to_host(weights))
-    if found.dtype.kind not in "biuf" or found.ndim != 1 or not np.all((found > 0) & (found < np.inf)):
-        raise ValueError(
-            f"target_weights are {shown(weights)}. Pass a finite number above 0 for each target."
-        )
-    return found.astype(np.float64)
+def _each(name: str, values: Any, **rule: Any) -> Any:
+    """Return numbers, one for each target, as an array."""
+    if np.ndim(values) != 1:
+        raise ValueError(f"{name} is {shown(values)}. Pass a number for each target.")
+    return np.array([check_number(f"each of {name}", value, **rule) for value in to_host(values)])
 
 
 def _check_penalty(penalty: Any) -> Any:
@@ -125,9 +116,9 @@ class SpectralRegressor(RegressorMixin, Member):
 
     _checks = CHECKS | {
         "alpha": lambda value: value if value == math.inf else CHECKS["alpha"](value),
-        "ridge": _check_ridge,
+        "ridge": lambda value: _each("ridge", value) if np.ndim(value) else CHECKS["ridge"](value),
         "penalty": _check_penalty,
-        "target_weights": _check_weights,
+        "target_weights": partial(_each, "target_weights", above=True),
     }
 
     def __init__(
