@@ -122,7 +122,7 @@ def test_ctrl_c_in_the_middle_of_an_array_is_not_hidden(tmp_path, monkeypatch):
 def test_arrays_come_back_and_other_files_are_refused(tmp_path):
     path, arrays = tmp_path / "sums.npz", {"xx": np.eye(3), "n": np.asarray(3)}
     save_arrays(path, "sums", arrays)
-    found = load_arrays(path, "other", "sums")
+    found = load_arrays(path, "sums")
     assert found.keys() == arrays.keys()
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)

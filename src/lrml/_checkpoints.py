@@ -16,8 +16,11 @@ import numpy as np
 from lrml._files import OutputError, load_arrays, output_errors, save_arrays
 from lrml._shown import counted, shown
 from lrml.core.arrays import is_sparse
-from lrml.core.moments import CHECKPOINT_FORMAT, Statistics
+from lrml.core.moments import Statistics
 from lrml.core.rows import Rows
+
+# What a checkpoint says of itself.
+_FORMAT = "lrml checkpoint 1"
 
 
 def digest_of(block: Rows, before: bytes) -> bytes:
@@ -84,7 +87,7 @@ class Checkpoint:
         if not self.path.exists():
             with output_errors(self.path), tempfile.TemporaryFile(dir=self.path.parent):
                 return Kept()
-        arrays = load_arrays(self.path, CHECKPOINT_FORMAT)
+        arrays = load_arrays(self.path, _FORMAT)
         self._written, digest = int(arrays.pop("n_blocks")), arrays.pop("digest").tobytes()
         return Kept(self._written, digest, self.kind.from_stored(arrays, self.path))
 
@@ -108,7 +111,7 @@ class Checkpoint:
         digest = np.frombuffer(state.digest, dtype=np.uint8)
         arrays = {"n_blocks": np.asarray(state.n_blocks), "digest": digest} | state.total.to_arrays()
         try:
-            save_arrays(self.path, CHECKPOINT_FORMAT, arrays)
+            save_arrays(self.path, _FORMAT, arrays)
             self._failed, self._written = False, state.n_blocks
         except OutputError as error:
             if not self._failed:

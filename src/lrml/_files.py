@@ -112,8 +112,8 @@ def save_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, An
             raise error if signal is None or isinstance(signal, Exception) else signal from None
 
 
-def load_arrays(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
-    """Read the arrays of a file of one of these kinds; refuse others, and damaged ones."""
+def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    """Read the arrays of a file of this kind; refuse others, and damaged ones."""
     import numpy as np
 
     try:
@@ -126,8 +126,8 @@ def load_arrays(path: str | os.PathLike[str], *kinds: str) -> dict[str, Any]:
         raise ValueError(
             f"{os.fspath(path)!r} is damaged, or no file of arrays. Delete it, or name another file."
         ) from error
-    if found not in kinds:
-        raise ValueError(f"{os.fspath(path)!r} is a file of {found!r}, not of {kinds[0]!r}. Name another.")
+    if found != kind:
+        raise ValueError(f"{os.fspath(path)!r} is a file of {found!r}, not of {kind!r}. Name another.")
     return arrays
 
 

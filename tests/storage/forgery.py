@@ -13,7 +13,6 @@ class Forgery:
 
     header: dict  # tensors by name
     document: dict
-    metadata: dict
     data: bytes
     raw_document: str | None = None  # in place of the document, if it is to be something odd
     extra: list = field(default_factory=list)
@@ -23,8 +22,7 @@ class Forgery:
         length = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + length])
         metadata = header.pop("__metadata__")
-        metadata = json.loads(metadata["lrml"][65:])
-        return cls(header, metadata.pop("document"), metadata, content[8 + length :])
+        return cls(header, json.loads(metadata["lrml"][65:]), content[8 + length :])
 
     @property
     def model(self):
@@ -60,8 +58,7 @@ class Forgery:
         return found.hexdigest()
 
     def bytes(self):
-        document = json.dumps(self.document) if self.raw_document is None else self.raw_document
-        said = f'{json.dumps(self.metadata)[:-1]},"document":{document}}}'
+        said = json.dumps(self.document) if self.raw_document is None else self.raw_document
         metadata = {"lrml": f"{self.digest(said)} {said}"}
         text = json.dumps({"__metadata__": metadata} | self.header, separators=(",", ":")).encode()
         return len(text).to_bytes(8, "little") + text + self.data

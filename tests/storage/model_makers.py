@@ -75,8 +75,10 @@ def public(model):
 
 
 def assert_equal(one, other, path=""):
-    """The same value of the same type, whatever it is."""
-    assert type(one) is type(other), path
+    """The same value of the same type, but for numbers of NumPy and forms of sparse matrices."""
+    if isinstance(other, np.generic):
+        other = other.item()
+    assert type(one) is type(other) or (sp.issparse(one) and sp.issparse(other)), path
     if isinstance(one, np.ndarray):
         assert one.dtype == other.dtype, path
         np.testing.assert_array_equal(one, other, err_msg=path)

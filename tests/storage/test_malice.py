@@ -17,6 +17,8 @@ import skops.io
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import lrml
 from forking import CAN_FORK, Program
@@ -26,6 +28,8 @@ from lrml.estimators import LowRankModel
 from lrml.storage import ModelFileError, read_header
 from storage.forgery import Forgery
 from storage.model_makers import MEMBERS, X, Y
+
+KINDS = ["member", "search", "kernel", "tagger", "pipeline"]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +45,9 @@ def contents(tmp_path_factory):
         "search": LRMLCV(thetas=[0, 1], alphas=[0.1, 1.0], ridges=[0.1], cv=2, random_state=0).fit(X, Y),
         "kernel": MLFro(1.0, kernel="rbf").fit(sp.csr_array(X), Y),
         "tagger": TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer()).fit(texts, tags),
+        "pipeline": make_pipeline(StandardScaler(), MLFro(1.0)).fit(X, Y),
     }
+    assert list(models) == KINDS
     found = {}
     for name, model in models.items():
         lrml.save(model, folder / name)
@@ -90,24 +96,17 @@ def test_other_formats(kind, load, tmp_path):
         "gzip": lambda: gzip.compress(bytes(1000)),
         "npy": lambda: (np.save(stream, X), stream.getvalue())[1],
     }[kind]()
-    with pytest.raises(ModelFileError, match="no model file"):
+    with pytest.raises(ModelFileError):
         load(content)
     assert not harmed.exists()
     assert [one.name for one in tmp_path.iterdir()] == ["file.lrml"]
 
 
-@pytest.mark.parametrize("kind", [b"", b"{}", b"\0" * 8, b"\0" * 100, b"\xff" * 100, b"lrml" * 10])
-def test_rubbish(kind, load):
-    with pytest.raises(ModelFileError):
-        load(kind)
-
-
-def test_safetensors_of_others(load):
-    with pytest.raises(ModelFileError, match="no model of lrml"):
-        load(safetensors.numpy.save({"U": X}))
-
-
-def test_not_a_regular_file(tmp_path):
+def test_rubbish_and_files_of_others(load, tmp_path):
+    others = [safetensors.numpy.save({"U": X}), b"", b"{}", b"\0" * 8, b"\0" * 100, b"\xff" * 100]
+    for content in others:
+        with pytest.raises(ModelFileError):
+            load(content)
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(ModelFileError, match="regular file"):
@@ -116,49 +115,33 @@ def test_not_a_regular_file(tmp_path):
         lrml.load(tmp_path / "absent.lrml")
 
 
-@pytest.mark.parametrize("kind", ["member", "search", "kernel", "tagger"])
-def test_truncated_anywhere(kind, contents, load):
-    content = contents[kind]
+@given(data=st.data())
+def test_damage_is_noticed(data, contents, tmp_path_factory):
+    """A file cut off anywhere, made longer, with a flipped bit, or with other bytes."""
+    content = bytearray(contents[data.draw(st.sampled_from(KINDS))])
     header = 8 + int.from_bytes(content[:8], "little")
-    random = np.random.default_rng(0)
-    places = {
-        0,
-        1,
-        7,
-        8,
-        9,
-        header - 1,
-        header,
-        header + 1,
-        len(content) - 1,
-        *random.integers(0, len(content), 40),
-    }
-    for place in places:
-        with pytest.raises(ModelFileError):
-            load(content[:place])
+    place = data.draw(st.one_of(st.integers(0, header), st.integers(header, len(content) - 1)))
+    match data.draw(st.sampled_from(["cut", "longer", "bit", "bytes"])):
+        case "cut":
+            changed = content[:place]
+        case "longer":
+            changed = content + bytes(place % 8 + 1)
+        case "bit":
+            changed = content[:]
+            changed[place] ^= 1 << data.draw(st.integers(0, 7))
+        case "bytes":
+            new = data.draw(
+                st.binary(min_size=1, max_size=4).filter(lambda new: content[place:][: len(new)] != new)
+            )
+            changed = content[:place] + new + content[place + len(new) :]
+    path = tmp_path_factory.mktemp("damaged") / "file.lrml"
+    path.write_bytes(changed)
     with pytest.raises(ModelFileError):
-        load(content + b"\0")
-
-
-@pytest.mark.parametrize("kind", ["member", "tagger"])
-def test_every_flipped_bit_is_noticed(kind, contents, load):
-    content = contents[kind]
-    random = np.random.default_rng(0)
-    header = 8 + int.from_bytes(content[:8], "little")
-    bits = [
-        *range(8 * 16),
-        *random.integers(128, 8 * header, 250),
-        *random.integers(8 * header, 8 * len(content), 150),
-    ]
-    for bit in bits:
-        changed = bytearray(content)
-        changed[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(ModelFileError):
-            load(bytes(changed))
+        lrml.load(path)
 
 
 def _set(path, value):
-    """Return a change that sets an entry of the document: "fitted.rank_"."""
+    """Return a change that sets an entry of the document: "model.params.alpha"."""
 
     def change(forgery):
         *way, last = path.split(".")
@@ -170,9 +153,17 @@ def _set(path, value):
     return change
 
 
-def _tensor(name, array):
+def _tensor(name, make):
+    """Return a change that puts another array in the place of a tensor."""
+
     def change(forgery):
         kinds = {"<f8": "F64", "<f4": "F32", "<i8": "I64", "<i4": "I32", "|u1": "U8", "|b1": "BOOL"}
+        entry = forgery.header[name]
+        old = np.frombuffer(
+            forgery.data[slice(*entry["data_offsets"])],
+            {"F64": "<f8", "I64": "<i8", "I32": "<i4"}.get(entry["dtype"], "u1"),
+        )
+        array = make(old.copy()) if callable(make) else make
         forgery.replace(name, array.tobytes(), kinds[array.dtype.str], list(array.shape))
 
     return change
@@ -182,224 +173,153 @@ def _declare(name, **entries):
     return lambda forgery: forgery.header[name].update(entries)
 
 
-def _rename(old, new):
-    def change(forgery):
-        forgery.header[new] = forgery.header.pop(old)
+def _raw(text):
+    return lambda forgery: setattr(forgery, "raw_document", text)
+
+
+def _all(*changes):
+    return lambda forgery: [change(forgery) for change in changes]
+
+
+def _at(places, value):
+    def change(array):
+        array[places] = value
+        return array
 
     return change
 
 
-_FIT = "model.fitted.fitted_.fields"
-_NAN = np.array([0.0, np.nan, 0.0, 0.0])
+_FIT, _WORDS, _LABELS = (
+    "model.fitted.fitted_.fields",
+    "model.fitted.vectorizer_",
+    "model_.fitted_.schema.label_names",
+)
+_X_FIT, _INT = "fitted_.X_fit", np.iinfo(np.int64)
+_NAN, _SYSTEM = np.array([0.0, np.nan, 0.0, 0.0]), "os.system"
 _DEEP = "[" * 100_000 + "]" * 100_000
 _EMPTY_LISTS = '{"model":[' + "[]," * 10_000_000 + "[]]}"
+_WIDE = _all(
+    _tensor(_LABELS, np.frombuffer(b"a" * 100_000 + b"\xff" * 1_000_000, np.uint8)),
+    lambda f: f.model["fitted"]["model_"]["fitted"]["fitted_"]["fields"]["schema"]["fields"][
+        "label_names"
+    ].update({"as": "str"}),
+)
+_OTHER = np.ones((7, 2))
 FORGERIES = {
-    # Sizes, which the library of the format checks.
-    "huge shape": (_declare("fitted_.factors.U", shape=[1 << 40, 1 << 40]), "no model file"),
-    "huge shape of nothing": (_declare("fitted_.factors.U", shape=[1 << 62, 0]), "no model file"),
-    "negative side": (_declare("fitted_.intercept", shape=[-4]), "no model file"),
-    "three sides": (_declare("fitted_.intercept", shape=[1, 1, 4]), "fitted_.intercept"),
-    "overlap": (_declare("fitted_.intercept", data_offsets=[0, 32]), "no model file"),
-    "wrong length": (_declare("fitted_.intercept", data_offsets=[0, 8]), "no model file"),
-    "offsets beyond": (
-        _declare("fitted_.intercept", data_offsets=[1 << 50, (1 << 50) + 32]),
-        "no model file",
-    ),
-    "type unknown": (_declare("fitted_.unseen", dtype="I8"), "of type I8"),
-    "type strange": (_declare("fitted_.intercept", dtype=["F64"]), "no model file"),
-    "entry strange": (lambda f: f.header.update({"fitted_.intercept": [1]}), "no model file"),
-    "name like a path": (_rename("fitted_.intercept", "../../etc/passwd"), "fitted_.intercept"),
-    "unused tensor": (
-        lambda f: f.header.update(more={"dtype": "F64", "shape": [0], "data_offsets": [0, 0]}),
-        "'more' is not used",
-    ),
-    # JSON.
-    "repeated key in the document": (lambda f: setattr(f, "raw_document", '{"kind":1,"kind":2}'), "twice"),
-    "deep nesting": (lambda f: setattr(f, "raw_document", '{"model":' + _DEEP + "}"), "too deep"),
-    "document of NaN": (lambda f: setattr(f, "raw_document", '{"model": NaN}'), "number NaN"),
-    "long number": (lambda f: setattr(f, "raw_document", '{"model": ' + "9" * 5000 + "}"), "not JSON"),
-    "document is a list": (lambda f: setattr(f, "raw_document", "[]"), "no document"),
-    "no format": (lambda f: f.metadata.pop("format"), "no document"),
-    # What is named.
-    "class of another library": (_set("model.kind", "os.system"), "os.system"),
-    "private kind": (_set("model.kind", "__class__"), "__class__"),
-    "record of another library": (_set("model.fitted.fitted_.record", "os.system"), "os.system"),
-    "unknown parameter": (_set("model.params.func", "os.system"), "func"),
-    "parameter out of range": (_set("model.params.alpha", -1.0), "alpha"),
-    "parameter of another type": (_set("model.params.theta", {"dict": {}}), "theta"),
-    "parameter kind unknown": (_set("model.params.callback", {"function": "os.system"}), "no known kind"),
-    "parameter kernel": (_set("model.params.kernel", "os.system"), "kernel"),
-    "type of the system": (_set("model.params.callback", {"type": "object"}), "'object'"),
-    "scalar too large": (_set("model.params.alpha", {"scalar": ["int8", 1000]}), "1000"),
-    "unknown attribute": (_set("model.fitted.predict", 1), "'predict'"),
-    "attribute beside the fit": (_set("model.fitted.predict_", 1), "predict_"),
-    "attribute that is read from the fit": (_set("model.fitted.coef_", 1), "'coef_'"),
-    "dunder attribute": (_set("model.fitted.__class__", "x"), "'__class__'"),
-    "fit that is none": (_set("model.fitted.fitted_", 1), "fitted_"),
-    "unknown part of a fit": (_set(f"{_FIT}.predict", 1), "predict"),
-    "tensor that is not there": (_set(f"{_FIT}.intercept", {"array": "gone"}), "'gone'"),
-    "tensor named by a list": (_set(f"{_FIT}.intercept", {"transposed": ["gone"]}), "not sound"),
-    # What does not fit together.
-    "U of other rows": (_tensor("fitted_.factors.U", np.ones((7, 2))), "factors"),
-    "V of other rank": (_tensor("fitted_.factors.V", np.ones((9, 9))), "factors"),
-    "s of two sides": (_tensor("fitted_.factors.s", np.ones((2, 2))), "factors"),
-    "s negative": (lambda f: _tensor("fitted_.factors.s", -np.ones(_rank(f)))(f), "factors"),
-    "intercepts of others": (_tensor("fitted_.intercept", np.ones(5)), "intercept"),
-    "intercepts not finite": (_tensor("fitted_.intercept", _NAN), "intercept"),
-    "intercepts of whole numbers": (_tensor("fitted_.intercept", np.ones(4, np.int64)), "intercept"),
-    "truth of 2": (_tensor("fitted_.unseen", np.full(4, 2, np.uint8)), "unseen"),
-    "byte of 2 for truth": (lambda f: f.replace("fitted_.unseen", bytes([2, 0, 0, 0])), "unseen"),
-    "product that is not finite": (
-        lambda f: (
-            _tensor("fitted_.factors.s", np.full(_rank(f), 1e300))(f),
-            _tensor("fitted_.factors.U", np.full((6, _rank(f)), 1e300))(f),
+    "member": {
+        # Sizes, which the library of the format checks.
+        "huge shape": _declare("fitted_.factors.U", shape=[1 << 40, 1 << 40]),
+        "huge shape of nothing": _declare("fitted_.factors.U", shape=[1 << 62, 0]),
+        "negative side": _declare("fitted_.intercept", shape=[-4]),
+        "three sides": _declare("fitted_.intercept", shape=[1, 1, 4]),
+        "overlap": _declare("fitted_.intercept", data_offsets=[0, 32]),
+        "offsets beyond": _declare("fitted_.intercept", data_offsets=[1 << 50, (1 << 50) + 32]),
+        "type strange": _declare("fitted_.intercept", dtype=["F64"]),
+        # JSON.
+        "repeated key": _raw('{"kind":1,"kind":2}'),
+        "deep nesting": _raw('{"model":' + _DEEP + "}"),
+        "NaN": _raw('{"model": NaN}'),
+        "long number": _raw('{"model": ' + "9" * 5000 + "}"),
+        "document is a list": _raw("[]"),
+        "no format": lambda f: f.document.pop("format"),
+        # What is named.
+        "class": _set("model.kind", _SYSTEM),
+        "record": _set("model.fitted.fitted_.record", _SYSTEM),
+        "unknown parameter": _set("model.params.func", _SYSTEM),
+        "parameter out of range": _set("model.params.alpha", -1.0),
+        "parameter of another type": _set("model.params.theta", {"dict": {}}),
+        "parameter kind": _set("model.params.callback", {"function": _SYSTEM}),
+        "parameter kernel": _set("model.params.kernel", _SYSTEM),
+        "type of the system": _set("model.params.callback", {"type": "object"}),
+        "method": _set("model.fitted.predict", 1),
+        "property": _set("model.fitted.coef_", 1),
+        "dunder": _set("model.fitted.__class__", "x"),
+        "fit that is none": _set("model.fitted.fitted_", 1),
+        "part of a fit": _set(f"{_FIT}.predict", 1),
+        "tensor that is gone": _set(f"{_FIT}.intercept", {"array": "gone"}),
+        "tensor named by a list": _set(f"{_FIT}.intercept", {"transposed": ["gone"]}),
+        # What does not fit together.
+        "U of other rows": _tensor("fitted_.factors.U", _OTHER),
+        "V of other rank": _tensor("fitted_.factors.V", np.ones((9, 9))),
+        "s of two sides": _tensor("fitted_.factors.s", np.ones((2, 2))),
+        "s negative": _tensor("fitted_.factors.s", np.negative),
+        "intercepts of others": _tensor("fitted_.intercept", np.ones(5)),
+        "intercepts not finite": _tensor("fitted_.intercept", _NAN),
+        "intercepts of whole numbers": _tensor("fitted_.intercept", np.ones(4, np.int64)),
+        "truth of numbers": _tensor("fitted_.unseen", np.full(4, 2, np.uint8)),
+        "byte of 2 for truth": lambda f: f.replace("fitted_.unseen", bytes([2, 0, 0, 0])),
+        "product that is not finite": _all(
+            _tensor("fitted_.factors.s", lambda s: np.full_like(s, 1e300)),
+            _tensor("fitted_.factors.U", lambda U: np.full((6, len(U) // 6), 1e300)),
         ),
-        "factors",
-    ),
-    "features of others": (_set(f"{_FIT}.schema.fields.n_features", 1 << 40), "schema"),
-    "labels of others": (_set(f"{_FIT}.schema.fields.n_labels", 5), "schema"),
-    "features missing": (lambda f: f.fields["schema"]["fields"].pop("n_features"), "n_features"),
-    "factors missing": (lambda f: f.fields.pop("factors"), "factors"),
-    "loss unknown": (_set(f"{_FIT}.loss_name", "os.system"), "loss_name"),
-    "threshold of others": (_tensor("params.threshold", np.ones(3)), "threshold"),
-    "threshold not finite": (_tensor("params.threshold", _NAN), "threshold"),
-    "sizes in the header": (_set("n_labels", 5), "header"),
-    "history of unequal columns": (_tensor("fitted_.history.gap", np.ones(1)), "history"),
-    "kernel beside a linear model": (
-        _set(f"{_FIT}.kernel", {"record": "Kernel", "fields": {"metric": "rbf"}}),
-        "X_fit",
-    ),
-    "kernel unknown": (
-        _set(f"{_FIT}.kernel", {"record": "Kernel", "fields": {"metric": "os.system"}}),
-        "kernel",
-    ),
+        "features of others": _set(f"{_FIT}.schema.fields.n_features", 1 << 40),
+        "labels of others": _set(f"{_FIT}.schema.fields.n_labels", 5),
+        "features missing": lambda f: f.fields["schema"]["fields"].pop("n_features"),
+        "factors missing": lambda f: f.fields.pop("factors"),
+        "a number that is text": _set(f"{_FIT}.objective", "1.0"),
+        "loss": _set(f"{_FIT}.loss_name", _SYSTEM),
+        "threshold of others": _tensor("params.threshold", np.ones(3)),
+        "threshold not finite": _tensor("params.threshold", _NAN),
+        "sizes in the header": _set("n_labels", 5),
+        "kernel": _set(f"{_FIT}.kernel", {"record": "Kernel", "fields": {"metric": "rbf"}}),
+        "kernel unknown": _set(f"{_FIT}.kernel", {"record": "Kernel", "fields": {"metric": _SYSTEM}}),
+    },
+    "search": {
+        "no member": _set("model.fitted.best_estimator_.kind", "PCA"),
+        "fits of other sizes": _set("model.fitted.best_estimators_", {"dict": {"a": 1}}),
+    },
+    "kernel": {
+        "indices beyond": _tensor(f"{_X_FIT}.indices", lambda old: old + 1000),
+        "indices below": _tensor(f"{_X_FIT}.indices", lambda old: old - 1000),
+        "rows that fall": _tensor(f"{_X_FIT}.indptr", _at([1, 2], [12, 6])),
+        "rows that wrap": _tensor(
+            f"{_X_FIT}.indptr", lambda old: _at([1, 2, 3], [_INT.max, _INT.min, -1])(old.astype(np.int64))
+        ),
+        "rows not finite": _tensor(f"{_X_FIT}.data", lambda old: np.full_like(old, np.nan)),
+        "shape": lambda f: f.fields["X_fit"].update(sparse=[60, 1 << 40]),
+        "sides": lambda f: f.fields["X_fit"].update(sparse=[60]),
+    },
+    "tagger": {
+        "vectorizer": _set(f"{_WORDS}.kind", "FunctionTransformer"),
+        "vectorizer that reads files": _set(f"{_WORDS}.params.input", "filename"),
+        "pattern that is none": _set(f"{_WORDS}.params.token_pattern", "("),
+        "tokenizer": _set(f"{_WORDS}.params.tokenizer", _SYSTEM),
+        "lengths of n-grams": _set(f"{_WORDS}.params.ngram_range", {"tuple": [1, 1.5]}),
+        "type of the vectorizer": _set(f"{_WORDS}.params.dtype", "float64"),
+        "a vectorizer that takes no texts": lambda f: f.model["fitted"].update(
+            vectorizer_=f.model["fitted"]["vectorizer_"]["fitted"]["_tfidf"]
+        ),
+        "vocabulary with gaps": _set(f"{_WORDS}.fitted.vocabulary_", {"dict": {"a": 0, "b": 5}}),
+        "vocabulary of others": _set(f"{_WORDS}.fitted.vocabulary_", {"dict": {"a": 0, "b": 1}}),
+        "texts not UTF-8": _tensor(_LABELS, np.array([254, 255] * 3, np.uint8)),
+        "texts without an end": _tensor(_LABELS, lambda old: old[:-1]),
+        "texts that need much room": _WIDE,
+    },
+    "pipeline": {
+        "no columns": lambda f: f.model["params"]["steps"][0]["tuple"][1]["fitted"].update(
+            n_features_in_=1 << 40
+        ),
+        "other columns": lambda f: f.model["params"]["steps"][0]["tuple"][1]["fitted"].update(
+            n_features_in_=5
+        ),
+    },
 }
 
 
-def _rank(forgery):
-    return forgery.header["fitted_.factors.s"]["shape"][0]
-
-
-@pytest.mark.parametrize("name", FORGERIES)
-def test_forged_members(name, contents, load):
-    change, message = FORGERIES[name]
-    forgery = Forgery.of(contents["member"])
-    load(forgery.bytes())  # the forger's checksum is right
-    change(forgery)
-    with pytest.raises(ModelFileError, match=message):
-        load(forgery.bytes())
-
-
-_WORDS, _NAMES = "model.fitted.vectorizer_", "model_.fitted_.schema.label_names"
-OTHER_FORGERIES = {
-    "search in a search": (
-        "search",
-        lambda f: f.model["fitted"].update(best_estimator_=copy.deepcopy(f.model)),
-        "no model",
-    ),
-    "no member": ("search", _set("model.fitted.best_estimator_.kind", "PCA"), "PCA|not sound"),
-    "table of unequal columns": (
-        "search",
-        _set("model.fitted.cv_results_", {"dict": {"a": [1], "b": []}}),
-        "cv_results_",
-    ),
-    "indices beyond": ("kernel", lambda f: _shift(f, "fitted_.X_fit.indices", 1000), "sound sparse matrix"),
-    "indices below": ("kernel", lambda f: _shift(f, "fitted_.X_fit.indices", -1000), "sound sparse matrix"),
-    "rows that fall": ("kernel", lambda f: _swap(f, "fitted_.X_fit.indptr"), "sound sparse matrix"),
-    "rows that wrap": ("kernel", lambda f: _wrap(f, "fitted_.X_fit.indptr"), "sound sparse matrix"),
-    "rows not finite": ("kernel", lambda f: _fill(f, "fitted_.X_fit.data", np.nan), "not finite"),
-    "sparse shape": ("kernel", lambda f: f.fields["X_fit"]["sparse"].__setitem__(1, [60, 1 << 40]), "X_fit"),
-    "sparse kind": ("kernel", lambda f: f.fields["X_fit"]["sparse"].__setitem__(0, "bsr"), "sound"),
-    "vectorizer of another class": (
-        "tagger",
-        _set(f"{_WORDS}.kind", "FunctionTransformer"),
-        "FunctionTransf",
-    ),
-    "vectorizer that reads files": ("tagger", _set(f"{_WORDS}.params.input", "filename"), "input='filename'"),
-    "pattern that is none": ("tagger", _set(f"{_WORDS}.params.token_pattern", "("), "parameter of Tfidf"),
-    "tokenizer": ("tagger", _set(f"{_WORDS}.params.tokenizer", "os.system"), "parameter of Tfidf"),
-    "lengths of n-grams": (
-        "tagger",
-        _set(f"{_WORDS}.params.ngram_range", {"tuple": [1, 1.5]}),
-        "ngram_range",
-    ),
-    "type of the vectorizer": ("tagger", _set(f"{_WORDS}.params.dtype", "float64"), "dtype"),
-    "a vectorizer that takes no texts": (
-        "tagger",
-        lambda f: f.model["fitted"].update(vectorizer_=f.model["fitted"]["vectorizer_"]["fitted"]["_tfidf"]),
-        "not sound",
-    ),
-    "vocabulary with gaps": (
-        "tagger",
-        _set(f"{_WORDS}.fitted.vocabulary_", {"dict": {"a": 0, "b": 5}}),
-        "vocabulary_",
-    ),
-    "vocabulary of others": (
-        "tagger",
-        _set(f"{_WORDS}.fitted.vocabulary_", {"dict": {"a": 0, "b": 1}}),
-        "weight per word",
-    ),
-    "texts that wrap": ("tagger", lambda f: _wrap(f, f"{_NAMES}.offsets"), "offsets"),
-    "texts not UTF-8": (
-        "tagger",
-        lambda f: f.replace(f"{_NAMES}.bytes", b"\xff\xff\xff"),
-        "utf-8",
-    ),
-    "texts that need much room": (
-        "tagger",
-        lambda f: (
-            f.replace(f"{_NAMES}.bytes", b"a" * 1_000_000, shape=[1_000_000]),
-            _tensor(f"{_NAMES}.offsets", np.r_[0, np.full(1_000_000, 1_000_000)])(f),
-            f.model["fitted"]["model_"]["fitted"]["fitted_"]["fields"]["schema"]["fields"][
-                "label_names"
-            ].update({"as": "str"}),
-        ),
-        "'str'",
-    ),
-}
-
-
-def _numbers(forgery, name):
-    entry = forgery.header[name]
-    dtype = {"F64": "<f8", "I64": "<i8", "I32": "<i4"}[entry["dtype"]]
-    return np.frombuffer(forgery.data[slice(*entry["data_offsets"])], dtype).copy()
-
-
-def _shift(forgery, name, by):
-    _tensor(name, _numbers(forgery, name) + by)(forgery)
-
-
-def _swap(forgery, name):
-    numbers = _numbers(forgery, name)
-    numbers[[1, 2]] = numbers[[2, 1]]
-    _tensor(name, numbers)(forgery)
-
-
-def _wrap(forgery, name):
-    numbers = _numbers(forgery, name).astype(np.int64)
-    numbers[1] = np.iinfo(np.int64).max
-    numbers[2] = np.iinfo(np.int64).min
-    _tensor(name, numbers)(forgery)
-
-
-def _fill(forgery, name, value):
-    _tensor(name, np.full_like(_numbers(forgery, name), value))(forgery)
-
-
-@pytest.mark.parametrize("name", OTHER_FORGERIES)
-def test_forged_searches_kernels_and_taggers(name, contents, load):
-    kind, change, message = OTHER_FORGERIES[name]
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in FORGERIES for name in FORGERIES[kind]])
+def test_forged(kind, name, contents, load):
     forgery = Forgery.of(contents[kind])
-    change(forgery)
-    with pytest.raises(ModelFileError, match=message):
+    load(forgery.bytes())  # the forger's checksum is right
+    FORGERIES[kind][name](forgery)
+    with pytest.raises(ModelFileError):
         load(forgery.bytes())
 
 
 def test_another_format_names_the_version_to_install(contents, load, tmp_path):
     forgery = Forgery.of(contents["member"])
-    forgery.metadata |= {"format": "2", "version": "9.1.0"}
+    forgery.document |= {"format": "2", "lrml_version": "9.1.0"}
     for reading in (load, lambda _: read_header(tmp_path / "file.lrml")):
-        with pytest.raises(ModelFileError, match=r"format '2'.*9\.1\.0"):
+        with pytest.raises(ModelFileError, match=r"9\.1\.0"):
             reading(forgery.bytes())
 
 
@@ -411,8 +331,7 @@ def test_a_missing_parameter_has_its_default(contents, load):
 
 def test_no_coefficients_of_a_declared_size_without_numbers(contents, load):
     """A model of rank 0 has no numbers for its features, so these must cost nothing."""
-    forgery = Forgery.of(contents["member"])
-    features = 1 << 40
+    forgery, features = Forgery.of(contents["member"]), 1 << 40
     forgery.replace("fitted_.factors.U", b"", shape=[features, 0])
     forgery.replace("fitted_.factors.s", b"", shape=[0])
     forgery.replace("fitted_.factors.V", b"", shape=[0, 4])  # transposed
@@ -432,15 +351,16 @@ def test_json_may_be_deep_but_not_deeper_than_it_can_be_read(contents, tmp_path,
             assert read_header(path)["summary"] == json.loads("[" * depth + "]" * depth)
             continue
         for reading in (read_header, lrml.load):
-            with pytest.raises(ModelFileError, match="too deep"):
+            with pytest.raises(ModelFileError):
                 reading(path)
         assert main(["inspect", str(path)]) == 2
         assert capsys.readouterr().err.startswith("lrml inspect: error: ")
 
 
-def test_what_could_not_be_read_again_is_not_written(tmp_path):
+@pytest.mark.parametrize("summary", [{"numbers": list(range(600_000))}, {"text": "x" * (33 << 20)}])
+def test_what_could_not_be_read_again_is_not_written(summary, tmp_path):
     with pytest.raises(ValueError, match="summary"):
-        lrml.save(MLFro(1.0).fit(X, Y), tmp_path / "model.lrml", summary={"numbers": list(range(600_000))})
+        lrml.save(MLFro(1.0).fit(X, Y), tmp_path / "model.lrml", summary=summary)
     assert not list(tmp_path.iterdir())
 
 
@@ -451,14 +371,14 @@ def test_memory_stays_near_the_size_of_the_file(contents, tmp_path):
     for change in (
         _declare("fitted_.factors.U", shape=[1 << 24, 1 << 20]),
         _declare("fitted_.factors.U", shape=[1 << 47, 0]),
-        lambda f: setattr(f, "raw_document", '{"model":' + _DEEP + "}"),
-        lambda f: setattr(f, "raw_document", _EMPTY_LISTS),
+        _raw('{"model":' + _DEEP + "}"),
+        _raw(_EMPTY_LISTS),
     ):
         forgery = Forgery.of(contents["member"])
         change(forgery)
         bombs.append(forgery.bytes())
     forgery = Forgery.of(contents["tagger"])
-    OTHER_FORGERIES["texts that need much room"][1](forgery)
+    _WIDE(forgery)
     bombs += [
         forgery.bytes(),
         (1 << 62).to_bytes(8, "little") + b"{}",
@@ -490,7 +410,7 @@ _JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["dict", "array", "texts", "as", "scalar", "kind", "record", "sparse", "type"]),
+            st.sampled_from(["dict", "array", "texts", "as", "tuple", "kind", "record", "sparse", "type"]),
             inner,
         )
     ),
@@ -509,7 +429,7 @@ def _places(document, way=()):
 @given(data=st.data())
 def test_random_changes_are_refused_or_harmless(data, contents, tmp_path_factory):
     """Whatever is put into the document or the numbers, a load refuses it or returns a model that works."""
-    kind = data.draw(st.sampled_from(["member", "search", "kernel", "tagger"]))
+    kind = data.draw(st.sampled_from(KINDS))
     forgery = Forgery.of(contents[kind])
     for _ in range(data.draw(st.integers(1, 3))):
         what = data.draw(st.sampled_from(["document", "header", "numbers"]))
@@ -535,28 +455,10 @@ def test_random_changes_are_refused_or_harmless(data, contents, tmp_path_factory
         model = lrml.load(path)
     except ModelFileError:
         return
-    assert type(model).__name__ in ("LRML", "LRMLCV", "MLFro", "TextTagger")
+    assert type(model).__name__ in ("LRML", "LRMLCV", "MLFro", "TextTagger", "Pipeline")
     with np.errstate(all="ignore"):
         rows = ["red sky"] if kind == "tagger" else np.zeros((1, model.n_features_in_))
         assert np.shape(model.decision_function(rows)) == (1, len(model.classes_))
-
-
-@given(
-    changes=st.lists(
-        st.tuples(st.integers(0, 1 << 20), st.binary(min_size=1, max_size=4)), min_size=1, max_size=3
-    )
-)
-def test_random_bytes_are_refused_or_equal(changes, contents, tmp_path_factory):
-    content = bytearray(contents["member"])
-    for place, new in changes:
-        start = place % (len(content) - len(new))
-        content[start : start + len(new)] = new
-    path = tmp_path_factory.mktemp("fuzz") / "file.lrml"
-    path.write_bytes(content)
-    if bytes(content) == contents["member"]:
-        return
-    with pytest.raises(ModelFileError):
-        lrml.load(path)
 
 
 def test_names_of_the_makers_are_all_covered():

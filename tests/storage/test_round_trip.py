@@ -90,7 +90,7 @@ def test_a_label_matrix_must_not_pass_for_one_label(path):
     model = fitted("LRML")
     model.fitted_ = replace(model.fitted_, schema=replace(model.fitted_.schema, flat=True))
     lrml.save(model, path)
-    with pytest.raises(lrml.storage.ModelFileError, match=r"4 labels .* schema"):
+    with pytest.raises(lrml.storage.ModelFileError, match="label_names"):
         lrml.load(path)
 
 
@@ -194,9 +194,12 @@ def test_summary(path):
 def test_header_tells_parameters_without_reading_numbers(path):
     lrml.save(fitted("LRML auto"), path)
     header = read_header(path)
-    assert header["params"]["theta"] == "auto"
-    assert header["params"]["alpha"] == 2.0
-    assert header["params"]["threshold"] == "array of shape (4,)"
+    params = header["model"]["params"]
+    assert (params["theta"], params["alpha"], params["threshold"]) == (
+        "auto",
+        2.0,
+        {"array": "params.threshold"},
+    )
     assert header["format"] == "1"
     assert header["lrml_version"] == lrml.__version__
     # Numbers are not looked at: damage there is found by load only.
@@ -207,7 +210,7 @@ def test_header_tells_parameters_without_reading_numbers(path):
 
 
 def test_what_cannot_be_saved_is_refused_before_a_file_is_opened(path):
-    with pytest.raises(NotFittedError, match="LRML instance is not fitted"):
+    with pytest.raises(NotFittedError, match="fitted"):
         lrml.save(LRML(), path)
     with pytest.raises(TypeError, match="KFold"):
         lrml.save(KFold(), path)
@@ -225,10 +228,6 @@ def test_what_cannot_be_saved_is_refused_before_a_file_is_opened(path):
         lrml.save(LRMLCV(scoring=lambda Y, S: 0.0, random_state=0).fit(X, Y), path)
     with pytest.raises(TypeError, match=r"params\.random_state"):
         lrml.save(LRMLCV(random_state=np.random.RandomState(0)).fit(X, Y), path)
-    strange = fitted("LRML")
-    strange.mine_ = 1
-    with pytest.raises(TypeError, match="mine_"):
-        lrml.save(strange, path)
     assert not path.exists()
 
 
@@ -259,6 +258,17 @@ def test_opened_by_the_library_of_the_format(path):
     digest, text = metadata["lrml"][:64], metadata["lrml"][65:]
     assert Forgery.of(path.read_bytes()).digest(text) == digest
     assert json.loads(text)["format"] == "1"
+
+
+def test_sums_of_rows(path):
+    sums = lrml.core.Statistics.from_arrays(X, Y)
+    lrml.save(sums, path)
+    again = lrml.load(path)
+    assert type(again) is lrml.core.Statistics
+    for name, value in vars(sums).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+    header = read_header(path)
+    assert (header["kind"], header["n_features"], header["n_labels"]) == ("Statistics", 6, 4)
 
 
 PIPELINES = {

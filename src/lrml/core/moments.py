@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._files import load_arrays, save_arrays
 from lrml.core.arrays import HOST, Array, Place, as_matrix, is_host, is_sparse, namespace, take
 
 Matrix: TypeAlias = Any
@@ -42,10 +41,6 @@ _PANEL_ENTRIES = 1 << 20
 _MANY_FEATURES, _FEW_NONZEROS = 256, 0.05
 # Least share of the spread of a sparse column in its sum of squares: three digits are lost then.
 _FAR = 1e-3
-
-# What a file of statistics says of itself.
-_FORMAT = "lrml statistics 1"
-CHECKPOINT_FORMAT = "lrml checkpoint 1"
 
 
 class Moments(NamedTuple):
@@ -303,15 +298,6 @@ class Statistics:
         further = None if fit_intercept else (root * self.x_mean, root * self.y_mean)
         return Moments(self.xx, self.xy, self.yy, further)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the statistics to a file (NumPy's ``.npz``), whole or not at all."""
-        save_arrays(path, _FORMAT, self.to_arrays())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Statistics:
-        """Read what `save` has written, bit for bit, or the sums that a checkpoint of ``fit_blocks`` has."""
-        return cls.from_stored(load_arrays(path, _FORMAT, CHECKPOINT_FORMAT), path)
-
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all numbers as arrays, by name."""
         return {field.name: np.asarray(getattr(self.at(HOST), field.name)) for field in fields(self)}
@@ -322,7 +308,7 @@ class Statistics:
         if missing := {field.name for field in fields(cls)} - set(arrays):
             raise ValueError(
                 f"{os.fspath(path)!r} lacks {', '.join(sorted(missing))}, as a checkpoint of a search does. "
-                "Take one of fit_blocks or lrml fit, or a file of Statistics.save."
+                "Take one of fit_blocks or lrml fit."
             )
         found: dict[str, Any] = {field.name: arrays[field.name] for field in fields(cls)}
         return cls(**found | {name: found[name].item() for name in ("n_rows", "weight", "yy")})

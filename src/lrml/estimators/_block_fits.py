@@ -118,8 +118,8 @@ class BlockFits:
         if known is not None and before is None:
             raise ValueError(
                 "partial_fit adds to the sums of the last fit, which has none: it was on a device, did not "
-                f"decompose XᵀX, had more than {MOST_KEPT} numbers, or comes from a file. Keep statistics_ "
-                "with save(FILE), and go on with fit_statistics(Statistics.load(FILE))."
+                f"decompose XᵀX, had more than {MOST_KEPT} numbers, or comes from a file. Keep them by "
+                "lrml.save(model.statistics_, FILE), and go on with fit_statistics(lrml.load(FILE))."
             )
         if known is not None:
             validate_data(self, X, reset=False, skip_check_array=True)

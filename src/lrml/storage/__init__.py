@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lrml.storage._container import ModelFileError
 from lrml.storage._files import load, read_header, save
-from lrml.storage._trust import SKOPS_TRUSTED_TYPES
+from lrml.storage._state import SKOPS_TRUSTED_TYPES
 
 __all__ = ["SKOPS_TRUSTED_TYPES", "ModelFileError", "load", "read_header", "save"]
 
