@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -106,12 +106,10 @@ class Writer:
                 return self.encode(self._in_precision(replace(value, sums=None)), name)
         if sp.issparse(value):
             rows = other.tocsr()
-            parts = {part: getattr(rows, part) for part in ("data", "indices", "indptr")}
-            return {"sparse": [*map(int, rows.shape)], **self._named(parts, name)}
+            content = {part: getattr(rows, part) for part in ("data", "indices", "indptr")}
+            return {"sparse": [*map(int, rows.shape)], **self._named(content, name)}
         if _RECORDS.get(kind) is type(other):
-            parts = {
-                key: getattr(other, key) for key, field in other.__dataclass_fields__.items() if field.init
-            }
+            parts = {field.name: getattr(other, field.name) for field in fields(other)}
             known = {key: one for key, one in parts.items() if one is not None}
             return {"record": kind, "fields": self._named(known, name)}
         if _CLASSES.get(kind) is type(other):
@@ -198,8 +196,8 @@ class Reader:
                     self._known[name] = _texts(self._tensors[name].tobytes(), kind)
                 return self._known[name]
             case {"sparse": [int(n_rows), int(n_columns)], "data": _, "indices": _, "indptr": _}:
-                parts = [self.decode(found[part]) for part in ("data", "indices", "indptr")]
-                return _sparse((n_rows, n_columns), *parts)
+                content = [self.decode(found[part]) for part in ("data", "indices", "indptr")]
+                return _sparse((n_rows, n_columns), *content)
             case {"objects": list(listed)}:
                 return _of_objects(self.decode(listed))
             case {"tuple": list(listed)}:
@@ -211,10 +209,10 @@ class Reader:
             case {"type": kind} if kind in _TYPES:
                 return np.dtype(kind).type
             case {"record": kind, "fields": dict(named)} if kind in _RECORDS:
-                fields = self._named(named)
+                parts = self._named(named)
                 if kind == "Schema":
-                    fields["dtype"] = np.dtype(fields["dtype"])
-                record = _RECORDS[kind](**fields)
+                    parts["dtype"] = np.dtype(parts["dtype"])
+                record = _RECORDS[kind](**parts)
                 check_record(record)
                 return record
             case {"kind": kind, "params": dict(params), "fitted": dict(state)} if kind in _CLASSES:
