@@ -179,7 +179,7 @@ def _import_what_comes_late():
         "lrml.cli._program",  # all commands
         "typer._adapters",  # with pydantic: four fifths of what a command takes to find a wrong option
         "lrml.cli._console",
-        "lrml.cli._data",
+        "lrml.cli._rows",
         "lrml.experiments._work",
         "lrml.report._draw",
         "lrml.serving",

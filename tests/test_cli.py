@@ -1,4 +1,4 @@
-"""The program itself: arguments, exit codes, and what happens when it is stopped."""
+"""`lrml reproduce`: arguments, exit codes, and what happens when it is stopped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,6 @@ from cli_output import without_progress
 from experiments.runner_jobs import wait_until
 from forking import CAN_FORK, Program, quick_workers
 from forking import run_program as program
-from lrml import __version__
 from lrml.cli import main
 from lrml.experiments import load_experiment
 from lrml.experiments.runner import Progress, Store, WorkerError
@@ -29,36 +26,6 @@ def _no_data(tmp_path_factory):
         patch.setenv("PYTHONIOENCODING", "utf-8")
         quick_workers(patch)
         yield
-
-
-def console_script():
-    script = Path(sys.executable).with_name("lrml.exe" if sys.platform == "win32" else "lrml")
-    return script if script.exists() else None
-
-
-@pytest.mark.skipif(console_script() is None, reason="no lrml beside this Python; install the package")
-def test_the_console_script_is_the_same_program():
-    found = subprocess.run([console_script(), "--version"], capture_output=True, text=True, check=True)
-    assert found.stdout == f"lrml {__version__}\n"
-
-
-def test_without_a_command_help_is_printed(capsys):
-    assert main([]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("Usage: lrml")
-    assert "reproduce" in printed.err
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["reproduce", "--help"], ["reproduce", "--jobs", "0"]])
-def test_arguments_are_read_without_slow_imports(arguments):
-    code = (
-        "import sys, atexit\nfrom lrml.cli import main\n"
-        "atexit.register(lambda: print({'numpy', 'sklearn', 'rich', 'matplotlib'} & set(sys.modules)))\n"
-        f"main({arguments!r})"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert found.stdout.endswith("set()\n")
 
 
 @pytest.mark.parametrize(
@@ -82,17 +49,6 @@ def test_wrong_arguments(arguments, message, capsys):
     assert usage.startswith("Usage: lrml reproduce ")
     assert error.startswith("lrml reproduce: error: ")
     assert message in error
-
-
-def test_wrong_usage_of_the_program_itself(capsys):
-    for arguments, message in {
-        ("reprodcue",): "No such command 'reprodcue'. Did you mean 'reproduce'?",
-        ("--wat",): "No such option: --wat",
-        ("reproduce", "--out"): "'--out' requires an argument",
-        ("datasets", "describe"): "Missing argument 'NAME|PATH'.",
-    }.items():
-        assert main(arguments) == 2
-        assert re.search(f"^lrml.*: error: .*{re.escape(message)}", capsys.readouterr().err, re.MULTILINE)
 
 
 @pytest.mark.parametrize("experiment", ["table2", "equal_rank", "fig2"])
@@ -206,52 +162,12 @@ def test_a_folder_in_which_another_run_is_at_work(tmp_path, capsys):
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="needs fork")
-@pytest.mark.parametrize("arguments", [["reproduce", "table1", "--no-plots", "--out"], ["theory", "--help"]])
+@pytest.mark.parametrize("arguments", [["reproduce", "table1", "--no-plots", "--out"]])
 def test_a_reader_that_has_seen_enough(arguments, tmp_path):
     folder = [tmp_path] if arguments[-1] == "--out" else []
     found = Program(*arguments, *folder, unread=True).result()
     assert (found.returncode, without_progress(found.stderr)) == (141, "")
     assert not folder or len(os.listdir(tmp_path / "tables")) == 3  # files come before output
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="sh is not there")
-def test_standard_output_may_be_closed():
-    command = ["sh", "-c", '"$0" -m lrml datasets --json >&-', sys.executable]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (found.returncode, found.stderr) == (0, "")
-
-
-# The installed program, interrupted while it imports a package.
-_INTERRUPTED_IMPORT = """
-import importlib.abc, importlib.metadata, os, signal, sys
-_, imported, number = sys.argv
-class Interrupt(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == imported:
-            os.kill(os.getpid(), getattr(signal, number))
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
-sys.meta_path.insert(0, Interrupt())
-(entry,) = importlib.metadata.entry_points(group="console_scripts", name="lrml")
-sys.argv[1:] = ["datasets"]
-sys.exit(entry.load()())
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another thing there")
-@pytest.mark.parametrize(
-    ("imported", "number", "code", "word"),
-    [
-        ("typer", "SIGINT", 130, "interrupted"),
-        ("lrml.datasets", "SIGTERM", 143, "stopped"),
-        ("lrml.cli.learn", "SIGINT", 130, "interrupted"),
-        ("rich.console", "SIGTERM", 143, "stopped"),
-    ],
-)
-def test_a_signal_while_the_program_is_imported_is_told_in_a_line(imported, number, code, word):
-    command = [sys.executable, "-c", _INTERRUPTED_IMPORT, imported, number]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert (found.returncode, found.stdout) == (code, ""), found.stderr
-    assert re.fullmatch(rf"lrml( datasets)?: {word}; no file is half-written\.\n", found.stderr)
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="needs fork")

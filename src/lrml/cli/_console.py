@@ -16,8 +16,7 @@ from rich.table import Table
 
 # Wide enough for every table that the program prints. A file or a pipe has no width; a narrow terminal breaks
 # the lines of a table, which is better than cutting off or folding digits.
-_WIDTH = 200
-_NARROW = 80
+_WIDTH, _NARROW = 200, 80
 # Four digits would make a 0 of smaller ones.
 _P_VALUES, _LEAST_P = ("p_value", "corrected"), 0.0001
 
@@ -28,12 +27,7 @@ class _ResultConsole(Console):
         raise BrokenPipeError
 
 
-def result_console(*, quiet: bool = False) -> Console:
-    """Return the console for results, in which nothing is cut off."""
-    return _ResultConsole(quiet=quiet, highlight=False, width=_WIDTH)
-
-
-def say(console: Console, text: str) -> None:
+def _say(console: Console, text: str) -> None:
     """Print text, wrapped between words on a terminal and unwrapped elsewhere."""
     if console.is_terminal:
         text = textwrap.fill(text, shutil.get_terminal_size().columns)
@@ -42,12 +36,12 @@ def say(console: Console, text: str) -> None:
 
 def advise(text: str) -> None:
     """Print advice on standard error, also in a quiet run."""
-    say(Console(stderr=True, highlight=False), text)
+    _say(Console(stderr=True, highlight=False), text)
 
 
 def tell_progress(text: str) -> None:
     """Print how far a command is, on standard error, so that results can be piped on."""
-    say(Console(stderr=True, highlight=False, style="dim"), text)
+    _say(Console(stderr=True, highlight=False, style="dim"), text)
 
 
 @contextmanager
@@ -73,10 +67,10 @@ def answer(document: Any, *parts: Any, as_json: bool) -> None:
     if as_json:  # NumPy's numbers become plain ones
         print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, default=lambda x: x.item()))
         return
-    console = result_console()
+    console = _ResultConsole(highlight=False, width=_WIDTH)
     for part in parts:
         if isinstance(part, str):
-            say(console, part)
+            _say(console, part)
         else:
             console.print(report_table(part) if isinstance(part, dict) else part)
 
@@ -89,10 +83,7 @@ def report_table(table: dict[str, Any]) -> Table:
     if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) > _NARROW:
         headings = [heading.replace(" ", "\n") for heading in headings]  # one word per line
     text = [heading for heading, column in zip(headings, columns, strict=True) if column["kind"] == "text"]
-    shown = plain_table(table["title"], headings, text=text)
-    for row in rows:
-        shown.add_row(*row)
-    return shown
+    return plain_table(table["title"], headings, rows, text=text)
 
 
 def _cell(value: Any, column: dict[str, Any]) -> str:
@@ -102,14 +93,18 @@ def _cell(value: Any, column: dict[str, Any]) -> str:
         return f"< {_LEAST_P:.4f}".replace("0.", ".")
     if column["kind"] in ("number", "seconds"):
         return f"{value:z.{column['digits']}f}"  # "z" turns a rounded -0.0000 into 0.0000
-    return str(value)
+    return f"{value:,d}" if column["kind"] == "integer" else str(value)
 
 
-def plain_table(title: str | None, headings: Sequence[str], *, text: Sequence[str]) -> Table:
+def plain_table(
+    title: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]], *, text: Sequence[str]
+) -> Table:
     """Make a table of numbers; the columns named in ``text`` hold words."""
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
     for heading in headings:
         table.add_column(heading, justify="left" if heading in text else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table

@@ -60,7 +60,7 @@ def in_words(facts: dict[str, Any]) -> list[str]:
         f"{facts['estimator']}: {', '.join(words)}",
         f"rank {facts['rank']}, {facts['features']:,d} features, {facts['labels']:,d} labels, "
         f"{facts['bytes']:,d} bytes",
-        facts["status"],
+        *([] if facts["converged"] else [facts["status"]]),
     ]
     if "held_out_score" in facts:
         lines.append(

@@ -12,8 +12,7 @@ from typer.core import TyperGroup
 
 from lrml._files import OutputError
 from lrml._shown import printable
-from lrml.cli import datasets, export, judge, learn, predict, reproduce, serve, theory
-from lrml.cli._blocks import BlockCommand
+from lrml.cli import datasets, export, judge, learn, predict, reproduce, serve, split, theory
 from lrml.cli._options import CommandError
 from lrml.cli._stops import Terminated, stopped
 
@@ -77,13 +76,14 @@ def _app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_root)
-    app.command("fit", cls=BlockCommand)(learn.fit)
-    app.command("tune", cls=BlockCommand)(learn.tune)
+    app.command("fit")(learn.fit)
+    app.command("tune")(learn.tune)
     app.command("predict")(predict.predict)
     app.command("evaluate")(judge.evaluate)
     app.command("compare")(judge.compare)
     app.command("inspect")(judge.inspect)
     app.command("serve")(serve.serve)
+    app.command("split")(split.split)
     app.command("export")(export.export)
     app.command("reproduce", cls=reproduce.ListOptions)(reproduce.reproduce)
     app.add_typer(datasets.app, name="datasets")

@@ -3,77 +3,67 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lrml._shown import did_you_mean, shown
-from lrml.cli._options import Table, count_or_share, number_of, one_of
+from lrml.cli._options import Table, value, values
 
 METHODS = {"lrml": "LRML", "ml-trace": "MLTrace", "ml-fro": "MLFro", "leml": "LEML", "cplst": "CPLST"}
 """Names of the methods on the command line, and their estimators."""
 
-_LOSSES = ("squared", "logistic", "squared_hinge")
-_KERNELS = ("linear", "rbf", "poly", "sigmoid", "laplacian", "cosine")
 _TABLES = ("model", "text", "data")
 # Rows of texts have unit length. Without a ridge the free singular values would fit every rare word.
 _RIDGE_FOR_TEXTS = 1.0
-
-
-def _list_of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    def parts(text: str) -> list[Any]:
-        return [parse(part.strip()) for part in text.split(",")]
-
-    return number_of("a list of numbers", parts, "0.1,1,10")
-
-
-_number = number_of("a number", float, "0.5")
-_cut = number_of("a number or auto", lambda text: text if text == "auto" else float(text), "0.5 or auto")
-_cv_of = number_of("a count or a share", lambda text: (int if text.isdecimal() else float)(text), "5 or 0.2")
-_THETA = "LRML: free singular values, a count or a share (default: 0.05; with --alpha 0.2; other losses 0.1)."
-_METHOD: Table = {"method": ("|".join(METHODS), one_of(tuple(METHODS)), "The method (default: lrml).")}
+_METHOD: Table = {"method": ("|".join(METHODS), None, "The method (default: lrml).")}
 _LOSS: Table = {
-    "loss": ("|".join(_LOSSES), one_of(_LOSSES), "Loss (default: that of the method)."),
-    "kernel": ("|".join(_KERNELS), one_of(_KERNELS), "Kernel (default: linear)."),
+    "loss": ("squared|logistic|squared_hinge", None, "Loss (default: that of the method)."),
+    "kernel": ("linear|rbf|poly|sigmoid|laplacian|cosine", None, "Kernel (default: linear)."),
 }
 _PLACE: Table = {
     "device": ("NAME", None, "Where to compute, such as cuda (needs torch or CuPy; default: here)."),
-    "config": (
-        "FILE.toml",
-        None,
-        "Settings: method, tables [model], [text], [data]; options come first.",
-    ),
+    "config": ("FILE.toml", None, "Settings: method, tables [model], [text], [data]; options come first."),
 }
+_THETA = "LRML: free singular values, a count or a share (default: 0.05; with --alpha 0.2; other losses 0.1)."
+_RIDGE = "Ridge beside it (default: that of the method, or 1 for texts, squared loss)."
+_ASSIGNED = "Score from which on a tag is assigned"
 FIT: Table = {
     **_METHOD,
-    "theta": ("N|SHARE|auto", count_or_share, _THETA),
-    "rank": ("N|SHARE", count_or_share, "LEML, CPLST: the rank, a count or a share of the labels."),
-    "alpha": (
-        "X",
-        _number,
-        "Strength of the penalty (default: that of the method; lrml: on predictions).",
-    ),
-    "ridge": ("X", _number, "Ridge beside it (default: that of the method, or 1 for texts, squared loss)."),
+    "theta": ("N|SHARE|auto", value, _THETA),
+    "rank": ("N|SHARE", value, "LEML, CPLST: the rank, a count or a share of the labels."),
+    "alpha": ("X", value, "Strength of the penalty (default: that of the method; lrml: on predictions)."),
+    "ridge": ("X", value, _RIDGE),
     **_LOSS,
-    "gamma": ("X", _number, "Kernels: their width (default: 1/features)."),
-    "threshold": ("X|auto", _cut, "Score from which on a tag is assigned (default: that of the loss)."),
+    "gamma": ("X", value, "Kernels: their width (default: 1/features)."),
+    "threshold": ("X|auto", value, f"{_ASSIGNED} (default: that of the loss)."),
     **_PLACE,
 }
 TUNE: Table = {
     **_METHOD,
-    "thetas": ("LIST", _list_of(count_or_share), "LRML: values of theta to try."),
-    "ranks": ("LIST", _list_of(count_or_share), "LEML, CPLST: ranks to try."),
-    "alphas": ("LIST", _list_of(float), "Values of alpha to try."),
-    "ridges": ("LIST", _list_of(float), "Values of the ridge to try."),
+    "thetas": ("LIST", values, "LRML: values of theta to try."),
+    "ranks": ("LIST", values, "LEML, CPLST: ranks to try."),
+    "alphas": ("LIST", values, "Values of alpha to try."),
+    "ridges": ("LIST", values, "Values of the ridge to try."),
     **_LOSS,
-    "gammas": ("LIST", _list_of(float), "Kernels: widths to try."),
-    "cv": ("N|SHARE", _cv_of, "Folds, or the share of rows that is held out (default: what suits the data)."),
+    "gammas": ("LIST", values, "Kernels: widths to try."),
+    "cv": ("N|SHARE", value, "Folds, or the share of rows held out (default: what suits the data)."),
     "scoring": ("NAME", None, "What to judge by, such as average_precision, precision_at_1 or micro_f1."),
     "rule": ("NAME", None, "best (default), one_standard_error, or smallest in bytes within one such error."),
-    "threshold": ("X|auto", _cut, "Score from which on a tag is assigned (default: auto, for micro-F1)."),
+    "threshold": ("X|auto", value, f"{_ASSIGNED} (default: auto, for micro-F1)."),
     **_PLACE,
 }
+
+
+def check_method(name: Any) -> str:
+    """Return the name of a method; refuse others."""
+    if name not in METHODS:
+        raise ValueError(
+            f"There is no method {shown(name)}, only {', '.join(METHODS)}. {did_you_mean(name, METHODS)}"
+            "Check the spelling."
+        )
+    return str(name)
 
 
 @dataclass(frozen=True)
@@ -90,14 +80,9 @@ class Recipe:
         """Return what options and a configuration file say together; options take precedence."""
         options = dict(given)
         said = _read_config(options.pop("config")) if "config" in options else {}
-        chosen = options.pop("method", said.get("method", "lrml"))
-        if chosen not in METHODS:
-            raise ValueError(
-                f"method is {shown(chosen)}, which is none of {', '.join(METHODS)}. "
-                f"{did_you_mean(chosen, METHODS)}Check the spelling."
-            )
+        method = check_method(options.pop("method", said.get("method", "lrml")))
         model, text, data = (said.get(name, {}) for name in _TABLES)
-        return cls(chosen, model | options, text, data)
+        return cls(method, model | options, text, data)
 
     def estimator(self, *, search: bool, n_texts: int | None, seed: int, verbose: bool) -> Any:
         """Return the estimator, or the search for its parameters, with all parameters checked.
@@ -123,6 +108,8 @@ class Recipe:
             inner = (key for key in model.estimator.get_params() if key not in chosen)
             known = {key: f"estimator__{key}" for key in inner} | known
             defaults["threshold"] = "auto"
+            if "verbose" in model.estimator.get_params():
+                model.set_params(estimator__verbose=int(verbose))  # of the fit to all rows
         elif texts and self.params.get("loss", "squared") == "squared":
             defaults["ridge"] = _RIDGE_FOR_TEXTS
         other = getattr(lrml, names[not search])().get_params()
@@ -136,8 +123,7 @@ class Recipe:
         words, settings = default_vectorizer(), dict(self.text)
         if isinstance(settings.get("ngram_range"), list):
             settings["ngram_range"] = tuple(settings["ngram_range"])
-        if settings:
-            _check_known(f"{type(words).__name__} in [text]", settings, words.get_params())
+        _check_known(f"{type(words).__name__} in [text]", settings, words.get_params())
         return lrml.TextTagger(model).set_params(**{f"vectorizer__{key}": v for key, v in settings.items()})
 
 
@@ -163,10 +149,10 @@ def _read_config(path: str) -> dict[str, Any]:
             f"--config {path!r} cannot be read as TOML ({error}). Write lines such as method = "
             '"lrml", and tables [model], [text] and [data].'
         ) from error
-    for key, value in found.items():
-        if key not in ("method", *_TABLES) or (key in _TABLES) != isinstance(value, dict):
+    for key, setting in found.items():
+        if key not in ("method", *_TABLES) or (key in _TABLES) != isinstance(setting, dict):
             raise ValueError(
-                f"--config {path!r} has {key} = {shown(value)} at the top, where only method and the tables "
-                f"{', '.join(_TABLES)} may stand. Put parameters of the method under [model]."
+                f"--config {path!r} has {key} = {shown(setting)} at the top, where only method and the "
+                f"tables {', '.join(_TABLES)} may stand. Put parameters of the method under [model]."
             )
     return found

@@ -20,8 +20,7 @@ from lrml.cli._options import (
     DataHome,
     Force,
     Json,
-    check_new_file,
-    one_of,
+    check_output,
     option,
     takes_data,
     user_errors,
@@ -58,12 +57,13 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
     _warn_of_data_home(data_home)
     records = [_list_record(entry, data_home) for entry in mulan_entries().values()]
     headings = ["name", "domain", "instances", "attributes", "labels", "train", "size", "status"]
-    table = plain_table("Datasets", headings, text=("name", "domain", "status"))
+    rows = []
     for record in records:
         style = _STATES.get(record["status"], "green")
         counts = (f"{record[key]:,d}" for key in ("instances", "attributes", "labels", "train"))
-        size = f"{record['bytes'] / 1e6:.1f} MB"
-        table.add_row(record["name"], record["domain"], *counts, size, f"[{style}]{record['status']}[/]")
+        size, status = f"{record['bytes'] / 1e6:.1f} MB", f"[{style}]{record['status']}[/]"
+        rows.append((record["name"], record["domain"], *counts, size, status))
+    table = plain_table("Datasets", headings, rows, text=("name", "domain", "status"))
     answer(records, table, *(f" {line}" for line in _LEGEND), as_json=as_json)
 
 
@@ -88,17 +88,23 @@ def describe(data: Data, as_json: Json = False) -> None:
     """Print the statistics of a dataset or file."""
     from lrml.cli._console import answer, plain_table
 
-    _warn_of_data_home(data.data_home)
-    dataset = data.open().read()
+    dataset = _read(data)
     description = lrml.datasets.describe(dataset)
     published = _published(description.name)
     headings = [description.name, "computed", *(["published"] if published else [])]
-    table = plain_table(None, headings, text=(description.name,))
-    for key, title, value in description.lines():
-        table.add_row(title, value, *([_as_printed(published.get(key))] if published else []))
+    rows = [
+        (title, value, *([_as_printed(published.get(key))] if published else []))
+        for key, title, value in description.lines()
+    ]
+    table = plain_table(None, headings, rows, text=(description.name,))
     document = description.as_dict() | {"provenance": dataset.provenance}
     source = [f"Source: {dataset.provenance}"] if dataset.provenance else []
     answer(document, table, *source, as_json=as_json)
+
+
+def _read(data: Data) -> Any:
+    _warn_of_data_home(data.reading.get("data_home"))
+    return data.open().read()
 
 
 def _published(name: str) -> Mapping[str, str]:
@@ -124,7 +130,7 @@ def fetch(
     as_json: Json = False,
 ) -> None:
     """Get datasets into the cache, and check them."""
-    from lrml.cli._console import advise, answer, result_console, say
+    from lrml.cli._console import advise, answer
 
     known = list(mulan_entries())
     for name in names:  # all of them are checked before anything is fetched
@@ -142,7 +148,8 @@ def fetch(
         if "error" in record and not as_json:
             advise(f"{name}: {record['error']}")
         elif not as_json:
-            say(result_console(), f"{name}: in the {record['status']}, {Path(record['files'][0]).parent}")
+            place = Path(record["files"][0]).parent
+            answer(record, f"{name}: in the {record['status']}, {place}", as_json=False)
     if as_json:
         answer(records, as_json=True)
     failed = [record["name"] for record in records if "error" in record]
@@ -168,7 +175,7 @@ def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
 def convert(
     data: Data,
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; others may belong to it.")],
-    to: Annotated[str | None, option("|".join(tuple(FORMATS)), _TO, one_of(tuple(FORMATS)))] = None,
+    to: Annotated[str | None, option("|".join(FORMATS), _TO)] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -176,9 +183,8 @@ def convert(
     from lrml.cli._console import answer
 
     files = lrml.datasets.files_of(target, to)
-    check_new_file(files[0], force, "OUT", *files[1:])
-    _warn_of_data_home(data.data_home)
-    dataset = data.open().read()
+    check_output(files[0], "OUT", force=force, beside=files[1:], read=data.paths)
+    dataset = _read(data)
     lrml.datasets.write_dataset(dataset, target, format=to)
     found = lrml.datasets.describe(dataset).as_dict() if as_json else {}
     counts = {key: found[key] for key in ("instances", "attributes", "labels") if as_json}
@@ -210,7 +216,7 @@ def example(
     from lrml.cli._console import answer
 
     for file in files:
-        check_new_file(file, force, "OUT")
+        check_output(file, "OUT", force=force)
     for number, file in enumerate(files):
         lrml.datasets.write_dataset(lrml.datasets.make_tagged_texts(rows, random_state=seed + number), file)
     lines = (f"wrote {file}: {rows:,d} texts with tags" for file in files)

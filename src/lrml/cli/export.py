@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lrml.cli._options import Force, Json, Model, check_new_file, check_other_file, option, user_errors
+from lrml.cli._options import Force, Json, Model, check_output, option, user_errors
 
 
 @user_errors()
@@ -36,8 +36,7 @@ def export(
     from lrml._files import write_atomically
     from lrml.cli._console import answer
 
-    check_new_file(out, force, "OUT.onnx")
-    check_other_file(out, "OUT.onnx", model)
+    check_output(out, "OUT.onnx", force=force, read=[model])
     exported = to_onnx(load(model), top_k=top_k, text=not no_text)
     content = exported.SerializeToString()
     write_atomically(out, content)

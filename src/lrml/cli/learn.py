@@ -4,32 +4,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lrml._files import pattern_of
 from lrml._shown import counted
-from lrml.cli._blocks import BLOCKS, Blockwise, Stream
 from lrml.cli._options import (
+    CommandError,
     Data,
     Force,
     Json,
     Quiet,
     Seed,
-    check_new_file,
-    check_other_file,
+    Table,
+    check_output,
     option,
     takes_data,
 )
 from lrml.cli._recipe import FIT, TUNE, Recipe
 
+if TYPE_CHECKING:
+    from lrml.datasets import Source
+
 _OUTPUT = typer.Option("-o", "--output", metavar="MODEL", help="The model file to write, such as model.lrml.")
+_KEPT = "the checkpoint has the sums so far: run the same command again to go on"
+_NOT_KEPT = "nothing was kept; with the squared loss, --checkpoint FILE lets the next run go on"
 _PLOT = "Also draw the scores of all candidates as a picture (.png, .svg or .pdf)."
+_BLOCKS: Table = {
+    "blocks": (
+        "",
+        None,
+        "Read files of numbers block by block, in memory that does not grow with the rows. A block has "
+        "10,000 rows, or as many as --read rows=N says.",
+    ),
+    "checkpoint": (
+        "FILE",
+        None,
+        "With --blocks: keep the sums over the blocks so far in this file, and go on from them if it is "
+        "there. It stays, so that the same command with other parameters needs no reading.",
+    ),
+    "dask": (
+        "ADDRESS",
+        None,
+        "Sum up the blocks of several files on a Dask cluster: the address of its scheduler, or local for "
+        "processes on this machine.",
+    ),
+}
 
 
-@takes_data(several=True, given=FIT, how=BLOCKS)
+@takes_data(given=FIT, how=_BLOCKS)
 def fit(
     data: Data,
     output: Annotated[str, _OUTPUT],
@@ -54,13 +82,12 @@ def fit(
       lrml fit yeast --theta 3 --alpha 20 -o yeast.lrml
       lrml fit part-*.xmc --blocks --checkpoint sums.npz -o big.lrml
     """
-    check_new_file(output, force, "MODEL")
-    blocks = Blockwise.of(how, data, output)
-    model, summary = _learned("fit", data, output, Recipe.of(given), blocks, seed, quiet)
+    check_output(output, "MODEL", force=force, read=data.paths)
+    model, summary = _learned("fit", data, output, given, how, seed, quiet)
     _save(model, output, summary, as_json=as_json)
 
 
-@takes_data(several=True, given=TUNE, how=BLOCKS)
+@takes_data(given=TUNE, how=_BLOCKS)
 def tune(
     data: Data,
     output: Annotated[str, _OUTPUT],
@@ -85,10 +112,9 @@ def tune(
       lrml tune yeast --kernel rbf --plot grid.png -o yeast.lrml
       lrml tune part-*.xmc --blocks --checkpoint folds.npz -o big.lrml
     """
-    check_new_file(plot, force, "--plot")
-    check_new_file(output, force, "MODEL")
-    blocks = Blockwise.of(how, data, output)
-    model, summary = _learned("tune", data, output, Recipe.of(given), blocks, seed, quiet)
+    check_output(plot, "--plot", force=force, read=data.paths)
+    check_output(output, "MODEL", force=force, read=data.paths)
+    model, summary = _learned("tune", data, output, given, how, seed, quiet)
     _save(model, output, summary, as_json=as_json)
     if plot is not None:
         _draw(getattr(model, "model_", model), plot)
@@ -98,42 +124,48 @@ def _learned(
     command: str,
     data: Data,
     output: str,
-    recipe: Recipe,
-    blocks: Blockwise | None,
+    given: Mapping[str, Any],
+    how: Mapping[str, Any],
     seed: int,
     quiet: bool,
 ) -> tuple[Any, dict[str, Any]]:
     """Return a model of the data, and what to keep of how it was learned."""
     from lrml.cli._console import tell_progress, warnings_told
-    from lrml.cli._data import Training, digest_of
+    from lrml.cli._rows import Training, digest_of
 
-    def tell(text: str) -> None:
-        if not quiet:
-            tell_progress(text)
-
-    check_other_file(output, "MODEL", data.name, *data.others)
+    tell: Callable[[str], None] = (lambda line: None) if quiet else tell_progress
+    recipe = Recipe.of(given)
     data = data.with_defaults(recipe.data)
-    source = data.open(rows=10_000 if blocks is None else blocks.rows)
+    blocks = _asked_for_blocks(how, data, output)
+    source = data.open()
     texts = source.roles.kind == "text"
     wanted: dict[str, Any] = {"search": command == "tune", "seed": seed, "verbose": not quiet}
     recipe.estimator(**wanted, n_texts=0 if texts else None)  # refuses wrong parameters before long reading
-    training: Any = Training.read(source) if blocks is None else Stream(blocks, tell, data, source)
-    estimator = recipe.estimator(**wanted, n_texts=training.n_rows if texts else None)
-    for note in (*training.notes, *(["making features of the texts, then learning"] if texts else [])):
+    training: Any = _Stream(source, data, how, tell) if blocks else Training.read(source)
+    estimator = recipe.estimator(**wanted, n_texts=len(training.rows) if texts else None)
+    for note in (*training.notes(), *(["making features of the texts, then learning"] if texts else [])):
         tell(note)
     start = perf_counter()
     with warnings_told(f"lrml {command}"):
         model = training.fit(estimator)
+    reading = source.roles.kept()
+    if reading.get("format") == "svmlight":
+        reading["zero_based"] = training.features.start == 0
     return model, {
         "command": command,
         "method": recipe.method,
-        "data": training.name,
-        "rows": training.n_rows,
-        **({} if blocks is None else {"blocks": training.n_blocks}),
+        "data": _name_of(source, data),
+        "rows": training.n_rows if blocks else len(training.rows),
+        **({"blocks": source.n_blocks} if blocks else {}),
         "seconds": round(perf_counter() - start, 3),
-        "reading": training.reading,
+        "reading": reading,
         "sha256": digest_of(data),
     }
+
+
+def _name_of(source: Source, data: Data) -> str:
+    more = len(data.paths) - 1
+    return f"{source.name} and {counted(more, 'more file')}" if more else source.name
 
 
 def _save(model: Any, output: str, summary: dict[str, Any], *, as_json: bool) -> None:
@@ -147,10 +179,9 @@ def _save(model: Any, output: str, summary: dict[str, Any], *, as_json: bool) ->
     lrml.save(model, output, summary=summary, dtype="float32" if linear else None)
     facts = facts_of(model)
     lines = in_words(facts)
-    if summary.get("blocks"):
-        lines.append(f"{counted(summary['rows'], 'row')} in {counted(summary['blocks'], 'block')}")
-    elif "blocks" in summary and summary["rows"]:  # other machines have counted the blocks
-        lines.append(f"{summary['rows']:,d} rows")
+    if summary.get("rows") and "blocks" in summary:
+        blocks = summary["blocks"]  # unknown where other machines have read them
+        lines.append(counted(summary["rows"], "row") + (f" in {counted(blocks, 'block')}" if blocks else ""))
     lines.append(f"wrote {output}, after {summary['seconds']:.1f} s")
     answer({"model": output, **summary, **facts}, *lines, as_json=as_json)
 
@@ -167,3 +198,94 @@ def _draw(search: Any, path: str) -> None:
     PathDisplay.from_estimator(search).figure_.savefig(stream, format=suffix, dpi=200, bbox_inches="tight")
     write_atomically(path, stream.getvalue())
     tell_progress(f"drew {path}")
+
+
+# Files larger than memory
+
+
+def _asked_for_blocks(how: Mapping[str, Any], data: Data, output: str) -> bool:
+    """Return whether rows are to be read block by block, checked before anything is read."""
+    checkpoint = how.get("checkpoint")
+    if not (how.get("blocks") or "dask" in how):
+        if checkpoint is not None:
+            raise ValueError("--checkpoint is for rows that are read block by block. Add --blocks.")
+        return False
+    for name in data.paths:
+        if Path(name).is_dir():
+            raise ValueError(f"{name!r} is a folder. Name its files: {pattern_of(name)}")
+    check_output(checkpoint, "--checkpoint", force=True, read=data.paths)
+    if checkpoint is not None and Path(checkpoint).absolute() == Path(output).absolute():
+        raise ValueError(f"--checkpoint is {checkpoint!r}, the model to write. Choose another name.")
+    return True
+
+
+class _Stream:
+    """Rows to learn from, block by block; `n_rows` is known once a model is fitted."""
+
+    n_rows: int | None = None
+
+    def __init__(
+        self, source: Source, data: Data, how: Mapping[str, Any], tell: Callable[[str], None]
+    ) -> None:
+        from lrml._progress import Reading
+
+        wrong = None
+        if source.has_first_pass:
+            tell("reads all files once, to find features and labels")
+        if source.roles.kind == "text":
+            wrong = "has texts, whose words are weighted by all; write features to an svmlight file"
+        elif source.has_split:
+            wrong = "has a test set; write the rows to learn from to a file"
+        elif source.columns.labels is None:
+            wrong = "has no labels; say where they are, for example with --labels"
+        if wrong is not None:
+            raise ValueError(f"--blocks learns from all rows of files of numbers, but {data.name!r} {wrong}.")
+        self.source, self.name, self.features = source, _name_of(source, data), source.columns.features
+        self.checkpoint, self.dask = how.get("checkpoint"), how.get("dask")
+        self.tell, self.told = tell, Reading(tell)
+
+    def notes(self) -> list[str]:
+        """Say what was found before the first block."""
+        from lrml.cli._rows import explained
+
+        features, labels = self.source.columns
+        shape = f"{len(features or ()):,d} features, {len(labels or ()):,d} labels"
+        return [f"{self.name}: {shape}", *explained(self.source)]
+
+    def fit(self, estimator: Any) -> Any:
+        """Fit to all blocks, and give the model the names of the columns."""
+        from lrml.cli._console import advise
+        from lrml.cli._rows import name_columns
+
+        with self._blocks() as blocks:
+            try:
+                model = estimator.fit_blocks(blocks, checkpoint=self.checkpoint)
+            except (ValueError, TypeError):
+                raise
+            except BaseException:  # stopped by the user, out of memory, a cluster that is lost
+                kept = self.checkpoint is not None and Path(self.checkpoint).exists()
+                advise(_KEPT if kept else _NOT_KEPT)
+                raise
+        name_columns(model, *self.source.columns)  # type: ignore[arg-type]
+        sums = getattr(model, "statistics_", None)
+        self.n_rows = self.source.n_rows if sums is None else sums.n_rows
+        return model
+
+    @contextmanager
+    def _blocks(self) -> Iterator[Any]:
+        if self.dask is None:
+            from lrml.blocks import LocalBlocks
+
+            blocks = LocalBlocks(self.source)
+            blocks.told = self.told
+            yield blocks
+            return
+        from lrml.engines import dask as engine
+
+        address = None if self.dask == "local" else self.dask
+        self.tell("starting local workers" if address is None else f"connecting to {address}")
+        try:
+            with engine.connect(address):
+                yield engine.DaskBlocks(self.source)
+        except engine.ClusterError as error:
+            raise CommandError(str(error)) from error

@@ -6,28 +6,31 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import Annotated, Any
 
 import typer
 
 from lrml._shown import printable
-from lrml.cli._options import Data, Force, Model, check_new_file, option, takes_data
+from lrml.cli._options import Data, Force, Model, check_output, option, takes_data
 
 _OUT = "Write a .csv, .jsonl or .parquet file instead of printing."
 _ASSIGNED = "Only tags that reach the model's threshold, at most k."
+_CUT = "Only tags with at least this score, or probability (logistic loss), at most k."
+_KEEP = "Tables: repeat this column, such as an id, with the tags of its row."
 
 
-@takes_data(metavar="NAME|PATH|-")
+@takes_data(metavar="NAME|PATH|-...")
 def predict(
     model: Model,
     data: Data,
     k: Annotated[int | None, typer.Option("-k", metavar="N", help="Tags of each row (default: 5).")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help=_OUT)] = None,
     assigned: Annotated[bool, typer.Option("--assigned", help=_ASSIGNED)] = False,
-    block: Annotated[int, option("N", "Rows that are read at a time.")] = 1000,
+    threshold: Annotated[float | None, option("X", _CUT)] = None,
+    keep: Annotated[str | None, option("COLUMN", _KEEP)] = None,
+    block: Annotated[int, typer.Option(metavar="N", min=1, help="Rows that are read at a time.")] = 1000,
     force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
@@ -41,71 +44,74 @@ def predict(
 
     \b
     For example:
-      lrml predict articles.lrml new.csv -k 3 -o tags.csv
+      lrml predict articles.lrml new.csv -k 3 --keep id -o tags.csv
       echo "Is there a good telescope for a comet?" | lrml predict articles.lrml -
     """
-    from lrml._inner import threshold_of
+    from lrml._inner import Prediction
     from lrml.cli._console import advise, tell_progress
-    from lrml.cli._data import RowsForModel, opened
+    from lrml.cli._rows import RowsForModel, opened
 
-    check_new_file(output, force, "--output")
+    check_output(output, "--output", force=force, read=data.paths)
     if output is None and sys.stdout is None:
         raise ValueError("standard output is closed. Pass -o FILE.")
-    if block < 1:
-        raise ValueError(f"--block is {block}. Pass at least 1, or leave it out.")
     fitted, summary = opened(model)
     n_labels = len(fitted.classes_)
     k = min(5, n_labels) if k is None else k
     if not 1 <= k <= n_labels:
         raise ValueError(f"-k is {k}, and the model has {n_labels} labels. Pass 1 to {n_labels}.")
-    rows = RowsForModel(fitted, data, summary, labelled=False, rows=block)
-    cut = threshold_of(fitted) if assigned else None
+    rows = RowsForModel(fitted, data, summary)
+    kept = None if keep is None else _column(data, keep, block)
     tell = None if output is None else tell_progress
-    with _sink(output, k, as_json) as write:
-        for (labels, scores), _ in rows.answers(lambda found, X: found.predict_top_k(X, k), tell):
-            write(*_kept(fitted, labels, scores, cut))
+    with _sink(output, k, as_json, keep) as write:
+        for found, _ in rows.answers(lambda model, X: Prediction.of(model, X, k), block, tell):
+            told = found.scores if found.probabilities is None else found.probabilities
+            reached = found.assigned if threshold is None else told >= threshold
+            cut = assigned or threshold is not None
+            tags, values = (
+                [
+                    row[reach].tolist() if cut else row.tolist()
+                    for row, reach in zip(part, reached, strict=True)
+                ]
+                for part in (found.tags, told)
+            )
+            write(tags, values, () if kept is None else next(kept))
     if tell is not None:
         tell(f"wrote {output}: {rows.n_done:,d} rows")
     for note in rows.notes():
         advise(f"lrml predict: {note}")
 
 
-def _kept(model: Any, labels: Any, scores: Any, cut: Any) -> tuple[list[list[Any]], list[list[float]]]:
-    """Return tags and scores (or probabilities) of every row as lists, without the tags below the cut."""
-    import numpy as np
-
-    from lrml.cli._data import as_told
-
-    _, shown = as_told(model, scores)
-    if cut is None:
-        return labels.tolist(), shown.tolist()
-    if np.ndim(cut):
-        places = {name: place for place, name in enumerate(model.classes_)}
-        cut = np.vectorize(lambda name: cut[places[name]], otypes=[float])(labels)
-    reached = scores >= cut
-    return (
-        [row[keep].tolist() for row, keep in zip(labels, reached, strict=True)],
-        [row[keep].tolist() for row, keep in zip(shown, reached, strict=True)],
-    )
+def _column(data: Data, name: str, rows: int) -> Iterator[list[str]]:
+    """Yield the cells of a column, block by block: as if it were the text."""
+    reading = {key: one for key, one in data.reading.items() if key in ("format", "delimiter")}
+    source = Data(data.paths, reading).open(text=[name], tags=False)
+    return (list(block.texts) for block in source.test.raw_blocks(rows))
 
 
 @contextmanager
-def _sink(output: str | None, k: int, as_json: bool) -> Iterator[Callable[[Any, Any], None]]:
-    """Yield a function that writes the tags and scores of some rows."""
+def _sink(
+    output: str | None, k: int, as_json: bool, keep: str | None
+) -> Iterator[Callable[[Any, Any, Any], None]]:
+    """Yield a function that writes the tags and scores of some rows, and what is kept of them."""
     if output is not None:
         from lrml.datasets import PredictionWriter
 
-        with PredictionWriter(output, k=k) as writer:
+        with PredictionWriter(output, k=k, keep=keep) as writer:
             yield writer.write
         return
-    rows = count(1)
+    done = 0
 
-    def line(tags: list[Any], scores: list[float]) -> str:
-        if as_json:
-            found = {"row": next(rows), "tags": tags, "scores": [round(value, 6) for value in scores]}
-            return json.dumps(found, ensure_ascii=False)
-        return "\t".join(
-            f"{printable(str(tag))} {value:.3f}" for tag, value in zip(tags, scores, strict=True)
-        )
+    def write(tags: list[Any], scores: list[list[float]], kept: Sequence[str]) -> None:
+        nonlocal done
+        for place, (some, values) in enumerate(zip(tags, scores, strict=True)):
+            done += 1
+            own = {} if keep is None else {keep: kept[place]}
+            if as_json:
+                found = {"row": done, **own, "tags": some, "scores": [round(value, 6) for value in values]}
+                print(json.dumps(found, ensure_ascii=False))
+            else:
+                cells = (f"{tag} {value:.3f}" for tag, value in zip(some, values, strict=True))
+                print("\t".join(map(printable, [*map(str, own.values()), *cells])))
+        sys.stdout.flush()
 
-    yield lambda tags, scores: print("\n".join(map(line, tags, scores)), flush=True)
+    yield write

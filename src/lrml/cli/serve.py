@@ -39,7 +39,7 @@ def serve(
       lrml serve articles.lrml --host 0.0.0.0 --port 80
     """
     from lrml.cli._console import advise, answer
-    from lrml.cli._data import opened
+    from lrml.cli._rows import opened
     from lrml.serving import make_app, run_app
 
     fitted, summary = opened(model)

@@ -176,7 +176,7 @@ class PredictionWriter:
     Use it in a ``with`` statement: the file gets its name when the statement ends without an error; till then
     an older file of that name stays. It is CSV (columns ``row``, ``tag_1``, ``score_1``, ..., ``score_k``),
     JSON lines (``{"row": 1, "tags": [...], "scores": [...]}``) or Parquet (``row``, and lists), as the suffix
-    says.
+    says. ``keep`` names one more column, after ``row``: texts, which are given with each block.
 
     Examples
     --------
@@ -192,8 +192,9 @@ class PredictionWriter:
     2,soft,0.75,,
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, k: int = 5) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, k: int = 5, keep: str | None = None) -> None:
         self._path, self._k, self._row = path, k, 0
+        self._keep = [] if keep is None else [keep]
         self._kind, self._stack = format_of(path, None), ExitStack()
         if self._kind not in ("csv", "jsonl", "parquet"):
             raise ValueError(
@@ -207,13 +208,14 @@ class PredictionWriter:
             if self._kind == "parquet":
                 arrow = import_pyarrow()
                 lists = {"tags": arrow.list_(arrow.string()), "scores": arrow.list_(arrow.float64())}
-                schema = arrow.schema({"row": arrow.int64()} | lists)
+                columns = {"row": arrow.int64()} | dict.fromkeys(self._keep, arrow.string())
+                schema = arrow.schema(columns | lists)
                 self._out: Any = arrow.parquet.ParquetWriter(stream, schema)
             else:
                 self._out = self._stack.enter_context(compressor(self._path, stream))
             if self._kind == "csv":
                 names = (f"{what}_{place}" for place in range(1, self._k + 1) for what in ("tag", "score"))
-                self._out.write(_csv_line(["row", *names]).encode())
+                self._out.write(_csv_line(["row", *self._keep, *names]).encode())
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -227,27 +229,35 @@ class PredictionWriter:
                 raise
             self._stack.__exit__(kind, error, trace)
 
-    def write(self, labels: Any, scores: Any) -> None:
-        """Write tags of the next rows, best first, and their scores; both as lists or arrays."""
+    def write(self, labels: Any, scores: Any, kept: Sequence[str] = ()) -> None:
+        """Write tags of the next rows, best first, their scores, as lists or arrays, and what is kept."""
         tags, values = (part.tolist() if hasattr(part, "tolist") else part for part in (labels, scores))
         first, self._row = self._row + 1, self._row + len(tags)
-        numbers = range(first, self._row + 1)
+        firsts = [
+            {"row": number} | dict(zip(self._keep, kept[place : place + 1], strict=True))
+            for place, number in enumerate(range(first, self._row + 1))
+        ]
         with output_errors(self._path):
             if self._kind == "parquet":
                 names = [list(map(str, some)) for some in tags]
-                columns = {"row": list(numbers), "tags": names, "scores": values}
-                self._out.write(import_pyarrow().table(columns, schema=self._out.schema))
+                rows = [
+                    one | {"tags": some, "scores": found}
+                    for one, some, found in zip(firsts, names, values, strict=True)
+                ]
+                self._out.write(import_pyarrow().Table.from_pylist(rows, schema=self._out.schema))
             else:
-                lines = map(self._csv if self._kind == "csv" else _json, numbers, tags, values)
+                lines = map(self._csv if self._kind == "csv" else _json, firsts, tags, values)
                 self._out.write("".join(lines).encode())
 
-    def _csv(self, row: int, tags: Sequence[Any], scores: Sequence[float]) -> str:
+    def _csv(self, first: dict[str, Any], tags: Sequence[Any], scores: Sequence[float]) -> str:
         if len(tags) > self._k:
-            raise ValueError(f"Row {row} has {len(tags)} tags, more than k={self._k}. Pass a larger k.")
+            raise ValueError(
+                f"Row {first['row']} has {len(tags)} tags, more than k={self._k}. Pass a larger k."
+            )
         cells = chain.from_iterable((tag, f"{score:.6g}") for tag, score in zip(tags, scores, strict=True))
-        return _csv_line([row, *cells, *[""] * (2 * (self._k - len(tags)))])
+        return _csv_line([*first.values(), *cells, *[""] * (2 * (self._k - len(tags)))])
 
 
-def _json(row: int, tags: Sequence[Any], scores: Sequence[float]) -> str:
-    found = {"row": row, "tags": tags, "scores": [float(f"{score:.6g}") for score in scores]}
+def _json(first: dict[str, Any], tags: Sequence[Any], scores: Sequence[float]) -> str:
+    found = first | {"tags": tags, "scores": [float(f"{score:.6g}") for score in scores]}
     return json.dumps(found, ensure_ascii=False) + "\n"

@@ -1,0 +1,208 @@
+"""Rows for commands: those to learn from, and those in the form that a model knows."""
+
+# ruff: noqa: PLC0415 - help and wrong usage need neither NumPy nor scikit-learn
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lrml._shown import shown
+from lrml.cli._options import Data
+from lrml.datasets import mulan_entries
+
+if TYPE_CHECKING:
+    from lrml.datasets import Source
+
+
+class Training(NamedTuple):
+    """Rows to learn from, in memory, and how they were read."""
+
+    rows: Any  # a Dataset or a TextDataset
+    source: Source
+    n_whole: int
+
+    @classmethod
+    def read(cls, source: Source) -> Training:
+        """Read the rows to learn from; of a dataset with a split, those of its training set."""
+        whole = source.read()
+        n_train = getattr(whole, "n_train", None)
+        rows = whole if n_train is None else whole.rows(slice(0, n_train))
+        if not source.roles.has_labels and rows.targets is None:
+            raise ValueError(
+                f"{source.name!r} has no tags or labels to learn from{_columns(source)}. Say where they are, "
+                "for example with --tags or --labels."
+            )
+        if not hasattr(rows, "texts"):
+            check_complete(rows.X)
+        return cls(rows, source, len(whole))
+
+    @property
+    def features(self) -> Any:
+        """The names of the features, if rows are numbers."""
+        return getattr(self.rows, "feature_names", None)
+
+    def notes(self) -> list[str]:
+        """Say what was read."""
+        rows, n = self.rows, len(self.rows)
+        part = "" if n == self.n_whole else f" (the training rows of {self.n_whole:,d})"
+        if hasattr(rows, "texts"):
+            notes = [f"{rows.name}: {n:,d} texts{part}, {len(rows.tag_names):,d} different tags"]
+            notes += [f"{rows.n_empty:,d} of the texts are empty"] if rows.n_empty else []
+        else:
+            _, d, n_labels = rows.shape
+            notes = [f"{rows.name}: {n:,d} rows{part}, {d:,d} features, {n_labels:,d} labels"]
+        return notes + explained(self.source)
+
+    def fit(self, estimator: Any) -> Any:
+        """Fit, and give the model the names of the columns, which arrays do not have."""
+        if hasattr(self.rows, "texts"):
+            return estimator.fit(list(self.rows.texts), list(self.rows.tags))
+        model = estimator.fit(self.rows.X, self.rows.targets)
+        name_columns(model, self.rows.feature_names, self.rows.label_names)
+        return model
+
+    def part(self, places: Any) -> Training:
+        """Return some of the rows."""
+        return self._replace(rows=self.rows.rows(places))
+
+
+class RowsForModel:
+    """Rows in the form that a model knows, in blocks: of a dataset with a split, the test rows."""
+
+    def __init__(self, model: Any, data: Data, summary: Mapping[str, Any], *, labelled: bool = False) -> None:
+        from lrml.datasets import Columns, DatasetFormatError, NumberedNames, Roles
+
+        texts, self.remarks, self.n_done = hasattr(model, "vectorizer_"), list[str](), 0
+        self.model = model if texts else model._unnamed()  # columns are put in order here
+        options = {} if data.name in mulan_entries() else {"unlabelled": not labelled}
+        kept = Roles.of({**summary.get("reading", {}), "kind": "text" if texts else "numbers"})
+        said = data.reading.keys() & {"text", "tags"}
+        try:
+            source = data.open(None if said and texts else kept, **options)
+        except DatasetFormatError:  # another table than that of training
+            if not (texts and kept.text):
+                raise
+            source = data.open(Roles(kind="text"), **options)
+            there = ", ".join(map(shown, source.roles.text))
+            self.remarks.append(
+                f"there is no column {shown(', '.join(kept.text))} as in training, so {there} is read"
+            )
+        if (source.roles.kind == "text") != texts:
+            takes = "texts" if texts else f"rows of {model.n_features_in_} numbers"
+            raise ValueError(f"The model takes {takes}, and {source.name} has none. Pass another file.")
+        source = source.test
+        if labelled and not (source.roles.has_labels or source.columns.labels):
+            raise ValueError(
+                f"{data.name!r} has no tags to compare with{_columns(source)}. Say where they are, for "
+                "example with --tags or --labels."
+            )
+        features: Any = None
+        if not texts:
+            named = getattr(model, "feature_names_in_", None)
+            features = NumberedNames("feature", model.n_features_in_) if named is None else tuple(named)
+        labels: Any = tuple(map(str, model.classes_))
+        if not isinstance(model.classes_[0], str):
+            labels = NumberedNames("label", len(labels))
+        self.source, self.aligned = source, source.aligned(Columns(features, labels))
+
+    def answers(
+        self, method: Callable[[Any, Any], Any], rows: int = 1000, tell: Callable[[str], None] | None = None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield what the model says of each block, with its labels, and tell now and then how far it is."""
+        from lrml._progress import Reading
+
+        told = Reading(tell)
+        told.begin()
+        for number, (X, labels) in enumerate(self.aligned.blocks(rows), start=1):
+            texts = isinstance(X, list)
+            if not texts:
+                check_complete(X)
+            yield method(self.model, X), labels
+            more = len(X) if texts else X.shape[0]
+            self.n_done += more
+            told.update(number, self.n_done, more)
+
+    def notes(self) -> list[str]:
+        """Say what was left out, once all blocks are read."""
+        lines = list(self.remarks)
+        for what in ("features", "labels"):
+            if unknown := getattr(self.aligned, f"unknown_{what}"):
+                first = ", ".join(shown(name) for name in list(unknown)[:3])
+                lines.append(
+                    f"left out {len(unknown):,d} {what} that the model has not seen in training, in "
+                    f"{unknown.total():,d} cells: {first}{', ...' if len(unknown) > 3 else ''}"
+                )
+        return lines
+
+
+def opened(path: str) -> tuple[Any, dict[str, Any]]:
+    """Return the model in a file, and what `lrml fit` has kept of its training."""
+    from lrml.storage import load, read_header
+
+    return load(path), read_header(path)["summary"] or {}
+
+
+def explained(source: Source) -> list[str]:
+    """Say which column is what, where there was something to decide."""
+    return source.roles.explain() if source.roles.format in ("csv", "jsonl", "parquet", "text") else []
+
+
+def _columns(source: Source) -> str:
+    """Return the names of the first columns, as far as the file has any."""
+    from lrml.datasets import NumberedNames
+
+    names = [name for name in (*source.roles.text, *source.roles.ignore) if name]
+    if not names and not isinstance(features := source.columns.features, NumberedNames):
+        names = list(features or ())
+    first = ", ".join(map(shown, names[:8]))
+    return f" (columns: {first}{', ...' if names[8:] else ''})" if names else ""
+
+
+def name_columns(model: Any, feature_names: Sequence[str], label_names: Sequence[str]) -> None:
+    """Store the names of features and labels where a fit on frames would have stored them."""
+    import numpy as np
+
+    from lrml.datasets import NumberedNames
+
+    numbered = isinstance(feature_names, NumberedNames)
+    features = None if numbered else np.array(feature_names, dtype=object)
+    model._rename(features, np.array(label_names, dtype=object))
+
+
+def digest_of(data: Data) -> str | None:
+    """Return the SHA-256 of a data file, so that it is known again; None for a name or several files."""
+    if not Path(data.name).is_file() or data.name in mulan_entries() or len(data.paths) > 1:
+        return None
+    with open(data.name, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_complete(X: Any) -> None:
+    """Refuse features with missing values, which no linear model can use."""
+    import numpy as np
+
+    missing = int(np.isnan(X if isinstance(X, np.ndarray) else X.data).sum())
+    if missing:
+        raise ValueError(
+            f"the features have {missing:,d} missing values. Fill them in, for example with "
+            "lrml.completion.LowRankImputer, or leave out their columns with --ignore."
+        )
+
+
+def split_rows(
+    n_rows: int, share: float, seed: int, groups: Sequence[str] | None = None, name: str = "--share"
+) -> tuple[Any, Any]:
+    """Draw rows to learn from, and rows to judge by; those of one group stay together."""
+    import numpy as np
+    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+
+    from lrml.core.checks import check_number
+
+    check_number(name, share, below=1.0, above=True)
+    splitter = ShuffleSplit if groups is None else GroupShuffleSplit
+    drawn = splitter(1, test_size=share, random_state=seed).split(np.empty(n_rows), groups=groups)
+    train, test = next(drawn)
+    return np.sort(train), np.sort(test)

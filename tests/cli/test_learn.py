@@ -1,0 +1,347 @@
+"""`lrml fit`, `lrml tune` and `lrml predict` on real files, as processes where that matters."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from sklearn.preprocessing import MultiLabelBinarizer
+
+import lrml
+from cli.programs import TOPICS, program, tagged_texts, write_csv
+from forking import CAN_FORK, Program
+from lrml.cli import main
+from lrml.datasets import FORMATS, load_yeast, write_dataset
+from lrml.metrics import average_precision
+from lrml.storage import read_header
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Texts to learn from, others to predict, and a model of each kind."""
+    folder = tmp_path_factory.mktemp("own_data")
+    write_csv(folder / "train.csv", *tagged_texts())
+    write_csv(folder / "new.csv", *tagged_texts(30, seed=1))
+    run = program("fit", folder / "train.csv", "-o", folder / "model.lrml", "--json")
+    assert run.returncode == 0, run.stderr
+    (folder / "fit.json").write_text(run.stdout)
+    (folder / "fit.err").write_text(run.stderr)
+    run = program("fit", "yeast", "--theta", "3", "--alpha", "20", "-o", folder / "yeast.lrml")
+    assert run.returncode == 0, run.stderr
+    return folder
+
+
+@pytest.fixture
+def call(capsys):
+    """Run a command in this process; return what it prints, as objects with ``--json``."""
+
+    def run(*arguments, code=0):
+        assert main(list(map(str, arguments))) == code
+        printed = capsys.readouterr()
+        if "--json" in arguments and printed.out:
+            lines = printed.out.splitlines() if arguments[0] == "predict" else [printed.out]
+            return [json.loads(line) for line in lines], printed.err
+        return printed.out, printed.err
+
+    return run
+
+
+def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder, call):
+    told = (folder / "fit.err").read_text()
+    assert 'text: column "description"' in told
+    assert "tags: column \"tags\", separated by ';'" in told
+    found = json.loads((folder / "fit.json").read_text())
+    assert (found["method"], found["rows"], found["labels"]) == ("lrml", 120, 4)
+    assert found["params"]["ridge"] == 1.0  # texts need one
+    model = lrml.load(folder / "model.lrml")
+    assert list(model.classes_) == sorted(TOPICS)
+    assert read_header(folder / "model.lrml")["summary"]["reading"]["text"] == ["description"]
+    assert (found["penalty_on"], found["rank"]) == (model.model_.space_, model.model_.rank_)
+    texts, tags = tagged_texts()
+    same = lrml.TextTagger(lrml.LRML(ridge=1.0)).fit(texts, tags)
+    new, _ = tagged_texts(30, seed=1)
+    np.testing.assert_allclose(model.decision_function(new), same.decision_function(new), atol=1e-5)
+    out, err = call("fit", folder / "train.csv", "-o", folder / "again.lrml")
+    assert (out + err).count(found["status"]) == 1  # how it ended is told once
+
+
+def test_default_strengths_are_told_and_kept(tmp_path, call):
+    (found,), _ = call("fit", "yeast", "--loss", "logistic", "-o", tmp_path / "model.lrml", "--json")
+    model = lrml.load(tmp_path / "model.lrml")
+    assert (model.alpha, model.ridge) == (None, None)
+    assert found["params"]["alpha"] == model.alpha_ > 0
+    assert found["params"]["ridge"] == model.ridge_ > 0
+
+
+def test_the_test_texts_are_not_learned_from(folder, call):
+    out = folder / "split.lrml"
+    (found,), _ = call("fit", folder / "train.csv", "--test", folder / "new.csv", "-o", out, "--json")
+    assert found["rows"] == 120
+    np.testing.assert_array_equal(*(lrml.load(path).model_.coef_ for path in (out, folder / "model.lrml")))
+
+
+def test_tune_chooses_and_shows_what_it_tried(folder, call):
+    out, plot = folder / "tuned.lrml", folder / "grid.png"
+    told, _ = call("tune", folder / "train.csv", "-o", out, "--plot", plot, "--method", "ml-fro")
+    assert re.search(r"^average precision \d\.\d+ by leave-one-out scores", told, re.MULTILINE)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    tuned = lrml.load(out)
+    texts, tags = tagged_texts(30, seed=1)
+    Y = MultiLabelBinarizer(classes=sorted(TOPICS)).fit_transform(tags)
+    assert average_precision(Y, tuned.decision_function(texts)) > 0.9
+    assert f"{tuned.model_.best_params_['alpha']:.4g}" in told
+
+
+def test_the_fit_to_all_rows_after_a_search_tells_how_far_it_is(folder, call, monkeypatch):
+    monkeypatch.setattr("lrml._progress._SECONDS", 0.0)
+    given = ["--method", "ml-fro", "--loss", "logistic", "--alphas", "0.1,1"]
+    _, told = call("tune", folder / "train.csv", *given, "-o", folder / "slow.lrml")
+    assert re.search(r"MLFroCV: \d+ of \d+ models on splits, about", told)
+    final = told[told.index("to all rows") :]
+    assert re.search(r"MLFro: \d+ of at most \d+ iterations, objective .*, at most [\d:]+ left", final)
+
+
+def test_a_configuration_file_and_options_that_override_it(folder, call):
+    (folder / "settings.toml").write_text(
+        'method = "ml-fro"\n[model]\nalpha = 3.0\n[text]\nngram_range = [1, 1]\nmin_df = 1\n'
+    )
+    options = ("--config", folder / "settings.toml", "--alpha", "2")
+    call("fit", folder / "train.csv", "-o", folder / "c.lrml", *options)
+    model = lrml.load(folder / "c.lrml")
+    assert (type(model.model_).__name__, model.model_.alpha) == ("MLFro", 2.0)
+    assert model.vectorizer_.get_params()["ngram_range"] == (1, 1)
+
+
+def test_every_format_can_be_named(folder, call):
+    texts, tags = tagged_texts(40)
+    lines = (json.dumps({"body": text, "tags": some}) + "\n" for text, some in zip(texts, tags, strict=True))
+    (folder / "texts.json").write_text("".join(lines))
+    call("fit", folder / "texts.json", "--from", "jsonl", "-o", folder / "named.lrml", "--quiet")
+    assert len(lrml.load(folder / "named.lrml").classes_) == 4
+    for command in ("fit", "predict"):
+        assert set(FORMATS) <= set(re.findall(r"[a-z]+", call(command, "--help")[0]))
+
+
+# Predicting
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_predictions_are_those_of_the_model_in_every_format(folder, call, suffix):
+    out = folder / f"tags.{suffix}"
+    call(
+        "predict", folder / "model.lrml", folder / "new.csv", "-k", 2, "-o", out, "--block", 7, "--keep", "id"
+    )
+    texts, _ = tagged_texts(30, seed=1)
+    labels, scores = lrml.load(folder / "model.lrml").predict_top_k(texts, 2)
+    kept, found, values = read_predictions(out)
+    assert kept == [f"a{row}" for row in range(30)]
+    assert found == labels.tolist()
+    np.testing.assert_allclose(values, scores, atol=1e-5)
+
+
+def read_predictions(path):
+    """Read a file of predictions with libraries that know nothing of lrml."""
+    if path.suffix == ".csv":
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        rows = [
+            {"id": row["id"], "tags": [row["tag_1"], row["tag_2"]]}
+            | {"scores": [float(row["score_1"]), float(row["score_2"])]}
+            for row in rows
+        ]
+    elif path.suffix == ".jsonl":
+        rows = [json.loads(row) for row in path.read_text().splitlines()]
+    else:
+        rows = pq.read_table(path).to_pylist()
+    return tuple([row[key] for row in rows] for key in ("id", "tags", "scores"))
+
+
+def test_texts_from_standard_input(folder):
+    run = program("predict", folder / "model.lrml", "-", "-k", 1, stdin="the rocket left its orbit\nsoup\n")
+    assert run.returncode == 0, run.stderr
+    assert [line.split()[0] for line in run.stdout.splitlines()] == ["space", "cooking"]
+    run = program("predict", folder / "model.lrml", "-", "--json", "-k", 2, stdin="tennis\n")
+    found = json.loads(run.stdout)
+    assert (found["row"], found["tags"][0]) == (1, "sport")
+    assert found["scores"] == sorted(found["scores"], reverse=True)
+
+
+def test_only_assigned_tags(folder, call):
+    where = ("predict", folder / "model.lrml", folder / "new.csv", "--json", "-k", 4)
+    model, (texts, _) = lrml.load(folder / "model.lrml"), tagged_texts(30, seed=1)
+    found, _ = call(*where, "--assigned")
+    assert [sorted(row["tags"]) for row in found] == model.predict(texts)
+    found, _ = call(*where, "--threshold", "0.3")
+    assert [len(row["tags"]) for row in found] == (model.decision_function(texts) >= 0.3).sum(axis=1).tolist()
+
+
+def test_a_threshold_of_probabilities_is_one(tmp_path, call):
+    X, Y = load_yeast().train
+    model = lrml.MLFro(1.0, loss="logistic").fit(X, Y)
+    lrml.save(model, tmp_path / "m.lrml")
+    found, _ = call("predict", tmp_path / "m.lrml", "yeast", "--json", "-k", 14, "--threshold", "0.9")
+    expected = model.predict_proba(load_yeast().test[0])
+    assert [len(row["tags"]) for row in found] == (expected >= 0.9).sum(axis=1).tolist()
+    assert all(score >= 0.9 for row in found for score in row["scores"])
+
+
+def test_numbers_are_matched_by_name(folder, call):
+    yeast = load_yeast()
+    found, _ = call("predict", folder / "yeast.lrml", "yeast", "--json", "-k", 3)
+    X = yeast.test[0]
+    labels, _ = lrml.LRML(3, 20.0).fit(*yeast.train).predict_top_k(X, 3)
+    tags = [row["tags"] for row in found]
+    assert np.mean(np.array(tags) == np.array(yeast.label_names)[labels]) > 0.999  # in single precision
+    # The same rows with their columns in another order, one more column, and no labels.
+    order = np.random.default_rng(0).permutation(X.shape[1])
+    with open(folder / "shuffled.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["more", *(yeast.feature_names[j] for j in order)])
+        rows.writerows([7.0, *X[i, order]] for i in range(20))
+    found, told = call("predict", folder / "yeast.lrml", folder / "shuffled.csv", "--json", "-k", 3)
+    assert [row["tags"] for row in found] == tags[:20]
+    assert "left out 1 features" in told
+
+
+def test_sparse_rows_stream_and_unknown_features_are_left_out(folder, call):
+    model = folder / "sparse.lrml"
+    write_dataset(load_yeast(), folder / "yeast.xmc")
+    call("fit", folder / "yeast.xmc", "-o", model, "--theta", "3", "--alpha", "20")
+    (folder / "rows.svm").write_text("0 1:0.5 3:-0.2\n 2:0.1 500:9.0\n")
+    options = ("-k", 1, "--json", "--read", "n_features=600")
+    found, told = call("predict", model, folder / "rows.svm", *options)
+    assert len(found) == 2
+    assert "left out 1 features" in told
+
+
+def test_features_are_counted_from_where_training_counted_them(folder, call):
+    X = np.random.default_rng(0).random((60, 6)) < 0.5  # the label follows the first feature
+    lines = (f"{0 if x[0] else 1} {' '.join(f'{j}:1' for j in np.flatnonzero(x))}\n" for x in X)
+    (folder / "zero.svm").write_text("".join(lines))
+    call("fit", folder / "zero.svm", "-o", folder / "zero.lrml", "--method", "ml-fro", "--alpha", ".1")
+    # No row of this file has feature 0, from which the base could be guessed.
+    (folder / "later.svm").write_text("1 1:1 2:1\n1 3:1\n")
+    found, _ = call("predict", folder / "zero.lrml", folder / "later.svm", "-k", 1, "--json")
+    assert [row["tags"] for row in found] == [["label1"], ["label1"]]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("fit yeats -o x.lrml", "'yeats'.*yeast"),
+        ("fit empty.csv -o x.lrml", "empty.csv"),
+        ("fit train.csv -o model.lrml", "model.lrml.*--force"),
+        ("fit train.csv -o train.csv --force", "train.csv"),
+        (f"fit train.csv -o {os.devnull} --force", "a device"),
+        ("fit train.csv -o x.lrml --seed -1", "seed"),
+        ("fit train.csv -o x.lrml --text body", "body"),
+        ("fit train.csv -o x.lrml --alpha -1", "alpha is -1"),
+        ("fit train.csv -o x.lrml --alpha much", "alpha is 'much'"),
+        ("fit train.csv -o x.lrml --loss squard", "loss.*'squard'"),
+        ("fit train.csv -o x.lrml --device nowhere", "device"),
+        ("fit train.csv -o x.lrml --method ml-fro --theta 3", "theta"),
+        ("fit train.csv -o x.lrml --method lmrl", "'lmrl'.*lrml"),
+        ("fit train.csv -o x.lrml --config train.csv", "TOML"),
+        ("fit train.csv -o x.lrml --config text.toml", r"\[text\] .*'mindf'.*min_df"),
+        ("fit train.csv -o x.lrml --config model.toml", r"'rule'.*lrml tune \(LRMLCV\)"),
+        ("fit rows.json -o x.lrml", "'.json'.*--from"),
+        ("fit train.csv -o x.lrml --read n_feature=3", "n_feature=3.*n_features"),
+        ("fit train.csv -o x.lrml --read zero_based=no", "'no'"),
+        ("tune train.csv -o x.lrml --scoring beauty", "scoring is 'beauty'"),
+        ("predict yeast.lrml -", "standard input"),
+        ("predict model.lrml new.csv -k 0", "-k is 0.* 1 to 4"),
+        ("predict model.lrml new.csv -o new.csv --force", "--output: .*new.csv"),
+        ("predict model.lrml new.csv --keep name", "'name'"),
+        ("predict train.csv new.csv", "model file"),
+        ("predict yeast.lrml fewer.csv", "103 features"),
+        ("theory train.csv", "'train.csv' has texts.*--model"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(folder, call, monkeypatch, arguments, message):
+    monkeypatch.chdir(folder)
+    (folder / "empty.csv").write_text("")
+    (folder / "rows.json").write_text("{}")
+    (folder / "fewer.csv").write_text("Att1,Att2\n1,2\n")
+    (folder / "text.toml").write_text("[text]\nmindf = 2\n")
+    (folder / "model.toml").write_text('[model]\nrule = "smallest"\n')
+    before = sorted(os.listdir(folder))
+    out, told = call(*arguments.split(), code=2)
+    assert out == ""
+    assert re.search(message, told.splitlines()[-1]), told
+    assert "Traceback" not in told
+    assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that nobody can write into")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "rubbish", "-o"),
+        ("tune", "rubbish", "-o"),
+        ("tune", "rubbish", "-o", "x.lrml", "--plot"),
+        ("predict", "rubbish", "rubbish", "-o"),
+        ("evaluate", "rubbish", "rubbish", "--html"),
+        ("compare", "rubbish", "--html"),
+        ("inspect", "rubbish", "--html"),
+        ("export", "rubbish"),
+        ("datasets", "convert", "rubbish", "--to", "xmc"),
+    ],
+    ids=" ".join,
+)
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_read(
+    arguments, tmp_path, monkeypatch, call
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rubbish").write_bytes(b"\0\1\2")  # read first, it would be the error
+    for place in ("/proc/out.csv", "nowhere/out.csv", f"{'x' * 300}.csv"):
+        _, told = call(*arguments, place, code=2)
+        assert place in told or Path(place).parent.name in told
+        assert "rubbish" not in told
+    assert [path.name for path in tmp_path.iterdir()] == ["rubbish"]
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_leaves_no_half_written_file(folder, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", small], check=False).returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        run = program("fit", folder / "train.csv", "-o", small / "model.lrml")
+        assert run.returncode == 2, run.stderr
+        assert os.listdir(small) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+# A process that sends itself a signal while it predicts, inside an exec of text, as an import would.
+_STOPPED = """
+import signal, sys
+from lrml.cli import main
+from lrml.datasets import PredictionWriter
+for number in (signal.SIGINT, signal.SIGTERM):
+    PredictionWriter.write = lambda *rows: signal.raise_signal(number)
+    print(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
+def test_an_interrupted_prediction_leaves_nothing(folder):
+    (folder / "one.txt").write_text("a rocket\n")
+    command = ["predict", folder / "model.lrml", folder / "one.txt", "-o", folder / "never.csv"]
+    run = Program(*command, code=_STOPPED).result()
+    assert (run.returncode, run.stdout.split()) == (0, [str(128 + signal.SIGINT), str(128 + signal.SIGTERM)])
+    assert run.stderr.count("lrml predict: ") == 2
+    assert not any("never" in name for name in os.listdir(folder))

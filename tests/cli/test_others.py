@@ -1,0 +1,162 @@
+"""`lrml export`, `lrml theory` and `lrml split`."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import normalize
+
+import lrml
+from cli.programs import tagged_texts, write_csv
+from lrml import LRML, MLFro, TextTagger
+from lrml.cli import main
+from lrml.datasets import load_yeast, read_dataset, write_dataset
+from lrml.theory import bound_report
+
+
+@pytest.fixture
+def call(capsys):
+    """Run a command in this process; return the object it prints, or what it says of an error."""
+
+    def run(*arguments, code=0):
+        assert main(list(map(str, arguments))) == code
+        printed = capsys.readouterr()
+        return printed.err if code else json.loads(printed.out) if "--json" in arguments else printed.out
+
+    return run
+
+
+# ONNX
+
+
+def test_a_model_file_becomes_a_graph_with_the_same_answers(tmp_path, call):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    texts, tags = ["a chess engine", "an image viewer"] * 2, [["game"], ["image"]] * 2
+    source, target = tmp_path / "model.lrml", tmp_path / "model.onnx"
+    lrml.save(TextTagger(MLFro(0.1)).fit(texts, tags), source)
+    told = call("export", source, target, "--top-k", 1)
+    assert "text: n, string" in told
+    assert "top_labels: n × 1, string" in told
+    running = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
+    (best,) = running.run(["top_labels"], {"text": np.array(["chess", "images viewer"], dtype=object)})
+    assert best.tolist() == [["game"], ["image"]]
+    assert str(target) in call("export", source, target, code=2)
+    document = call("export", source, target, "--force", "--no-text", "--json")
+    assert document["bytes"] == target.stat().st_size
+    assert [one["name"] for one in document["inputs"]] == ["features"]
+    assert document["outputs"] == [{"name": "scores", "shape": ["n", 2], "type": "float"}]
+
+
+def test_what_cannot_be_exported_is_told_and_leaves_no_file(tmp_path, call):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    X, Y = load_yeast().train
+    lrml.save(MLFro(1.0, kernel="rbf").fit(X[:30], Y[:30]), tmp_path / "model.lrml")
+    said = call("export", tmp_path / "model.lrml", tmp_path / "model.onnx", code=2)
+    assert "'rbf'" in said
+    assert said.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["model.lrml"]
+
+
+# Theory
+
+
+def test_bounds_are_those_of_the_fit(call):
+    found = call("theory", "yeast", "--theta", 3, "--alpha", 20, "--json", "--draws", 4)
+    X, Y = load_yeast().train
+    model = LRML(3, 20.0, fit_intercept=False).fit(normalize(X), Y)
+    assert found["model"] == {"theta": 3, "alpha": 20.0, "ridge": 0.0}
+    assert found["facts"] == pytest.approx(bound_report(model, normalize(X), n_draws=4, random_state=0).facts)
+    for row in found["bounds"]:
+        assert row["value"] == pytest.approx(sum(row["terms"].values()))
+    assert "Theorem 2" in call("theory", "yeast", "--draws", 4)
+
+
+@pytest.mark.parametrize("kind", ["texts", "numbers"])
+def test_the_theory_of_a_model(tmp_path, monkeypatch, call, kind):
+    monkeypatch.setenv("LRML_DATA_HOME", str(tmp_path))  # the embedded data, as below, not a copy of Mulan's
+    texts, tags = tagged_texts()
+    write_csv(tmp_path / "texts.csv", texts, tags)
+    if kind == "texts":
+        model = TextTagger(LRML(ridge=1.0)).fit(texts, tags)
+        data, inner, X = tmp_path / "texts.csv", model.model_, model.transform(texts)
+    else:
+        X, Y = load_yeast().train
+        data, inner = "yeast", LRML(3, 20.0, fit_intercept=False).fit(X, Y)
+        model = inner
+    lrml.save(model, tmp_path / "model.lrml")
+    found = call("theory", data, "--model", tmp_path / "model.lrml", "--json", "--draws", 3)
+    expected = bound_report(inner, X, n_draws=3, random_state=0)
+    assert found["facts"] == pytest.approx(expected.facts, rel=1e-6)
+    assert found["dataset"] == ("texts" if kind == "texts" else "yeast")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nothing",), "'nothing'"),
+        (("yeast", "--theta", "many"), "is 'many'"),
+        (("yeast", "--theta", "99", "--alpha", "1"), "theta is 99"),
+        (("yeast", "--alpha", "-1"), "alpha"),
+        (("yeast", "--draws", "0"), "n_draws"),
+        (("yeast", "--model", "bad.lrml"), "model file"),
+        (("holes.csv", "--labels", "red"), "2 missing values"),
+    ],
+)
+def test_wrong_usage_is_named(arguments, message, tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.lrml").write_bytes(b"PK\x03\x04 and so on")
+    (tmp_path / "holes.csv").write_text("a,b,red\n1,2,0\n,3,1\n4,,1\n5,1,0\n", encoding="utf-8")
+    assert message in call("theory", *arguments, code=2)
+
+
+# Splits
+
+
+@pytest.mark.parametrize("name", ["old.csv", "old.csv.gz", "old.tsv", "old.jsonl"])
+def test_a_split_keeps_all_columns_and_groups(tmp_path, call, name):
+    rows = [
+        {"id": f"r{k}", "body": f"a text, about {k}\nin lines", "tags": "x;y", "author": f"a{k % 7}"}
+        for k in range(40)
+    ]
+    opened = gzip.open if name.endswith(".gz") else open
+    with opened(tmp_path / name, "wt", newline="", encoding="utf-8") as file:
+        if "jsonl" in name:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        else:
+            writer = csv.DictWriter(file, rows[0], delimiter="\t" if "tsv" in name else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    found = call("split", tmp_path / name, "--share", 0.3, "--group", "author", "--seed", 1, "--json")
+    stem, suffix = name.removesuffix(".gz").split(".")
+    parts = []
+    for part in ("train", "test"):
+        path = tmp_path / f"{stem}-{part}.{suffix}"
+        with open(path, newline="", encoding="utf-8") as file:
+            mark = "\t" if "tsv" in name else ","
+            parts.append(
+                list(map(json.loads, file) if "jsonl" in name else csv.DictReader(file, delimiter=mark))
+            )
+        assert found["wrote"][str(path)] == len(parts[-1]) > 0
+    assert sorted(map(str, [*parts[0], *parts[1]])) == sorted(map(str, rows))
+    assert not {row["author"] for row in parts[0]} & {row["author"] for row in parts[1]}
+    assert "--force" in call("split", tmp_path / name, code=2)
+    again = call(
+        "split", tmp_path / name, "--share", 0.3, "--group", "author", "--seed", 1, "--force", "--json"
+    )
+    assert again == found
+
+
+def test_a_split_of_numbers(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    call("split", "yeast")
+    train, test = (read_dataset(tmp_path / f"yeast-{part}.npz") for part in ("train", "test"))
+    assert (len(train), len(test)) == (1933, 484)
+    whole = load_yeast().X
+    assert {*map(bytes, whole)} == {*map(bytes, train.X), *map(bytes, test.X)}
+    write_dataset(load_yeast(), tmp_path / "data.arff")
+    assert "'author'" in call("split", "data.arff", "--group", "author", code=2)
+    assert "--share is 2" in call("split", "data.arff", "--share", 2, code=2)
