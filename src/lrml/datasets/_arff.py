@@ -241,7 +241,7 @@ class ArffReader(FileReader):
     def dataset(self, records: list[Row], columns: Columns | None, first_row: int) -> Dataset:
         """Convert rows; the first of the file decides whether they are sparse."""
         features, labels = self.columns
-        row, index, values = self._sparse(records) if self._is_sparse else self._dense(records)
+        row, index, values = self._entries(records)
         self._check(records, row, index, values)
         of_label, n, width = self._is_label[index], len(records), len(labels or ())
         Y = unknown = None
@@ -307,7 +307,11 @@ class ArffReader(FileReader):
     def _check(
         self, rows: list[Row], row: NDArray[np.int64], index: NDArray[np.int64], values: NDArray[np.float64]
     ) -> None:
-        """Refuse entries that are there twice, infinite numbers, and others than 0 and 1 as labels."""
+        """Refuse unknown or repeated attributes, infinite numbers, and others than 0 and 1 as labels."""
+        if np.any(index >= len(self._attributes)):
+            at = int(np.argmax(index >= len(self._attributes)))
+            message = f"index {index[at]} is beyond the {len(self._attributes)} attributes. Correct it."
+            raise self.error(rows[row[at]][0], message)
         twice = place_twice(row, index)
         if twice is not None:
             message = f"index {index[twice]} is there twice. Delete one of the two entries."
@@ -319,99 +323,73 @@ class ArffReader(FileReader):
             name = shown(self._attributes[index[at]].name)
             raise self.error(rows[row[at]][0], f"{values[at]:g} as {name} is not {kind}. Correct it.")
 
-    def _dense(self, rows: list[Row]) -> _Entries:
-        """Read rows of values between commas; return those that are not 0."""
-        values = self._dense_numbers(rows)
-        if values is None:
-            values = np.array(
-                [
-                    [self._number(line, index, word) for index, word in enumerate(self._cells(line, text))]
-                    for line, text in rows
-                ]
-            )
-        row, index = values.nonzero()
-        return row, index, values[row, index]
+    def _entries(self, rows: list[Row]) -> _Entries:
+        """Return row, attribute and value of each entry; those that are not given are 0."""
+        found = (self._plain_sparse if self._is_sparse else self._plain_dense)(rows)
+        if found is None:  # there are words or quotes, or a row breaks a rule
+            cells = [
+                (place, index, self._number(line, index, word))
+                for place, (line, text) in enumerate(rows)
+                for index, word in self._words_of(line, text)
+            ]
+            row, index, values = np.array(cells, np.float64).reshape(-1, 3).T
+            found = row.astype(np.int64), index.astype(np.int64), values
+        return found
 
-    def _dense_numbers(self, rows: list[Row]) -> NDArray[np.float64] | None:
+    def _plain_dense(self, rows: list[Row]) -> _Entries | None:
         """Read rows of bare numbers and question marks, all at once; None if some row looks different."""
         texts = [text for _, text in rows]
         if self._words or any(b"n" in text.lower() for text in texts):  # nan and inf would be numbers
             return None
+        texts = [_LONE_QUESTION_MARK.sub(b"nan", text) if b"?" in text else text for text in texts]
         try:
-            values = np.loadtxt(
-                [_LONE_QUESTION_MARK.sub(b"nan", text) if b"?" in text else text for text in texts],
-                delimiter=",",
-                comments=None,
-                ndmin=2,
-            )
+            values = np.loadtxt(texts, delimiter=",", comments=None, ndmin=2)
         except ValueError:
             return None
-        return values if values.shape == (len(rows), len(self._attributes)) else None
+        row, index = values.nonzero()
+        is_whole = values.shape == (len(rows), len(self._attributes))
+        return (row, index, values[row, index]) if is_whole else None
 
-    def _cells(self, line: int, text: bytes) -> list[Word]:
-        words = _cells(text)
-        if text.startswith(b"{") or words is None or len(words) != len(self._attributes):
-            raise self.error(
-                line,
-                f"{shown(text)} has not one value for each of the {len(self._attributes)} attributes. "
-                "Separate values by commas, close all quotes, and leave out weights.",
-            )
-        return words
-
-    def _sparse(self, rows: list[Row]) -> _Entries:
-        """Read rows such as ``{3 1,17 0.5}``."""
-        row, index, values = self._ones(rows) or self._sparse_numbers(rows) or self._sparse_words(rows)
-        if np.any(index >= len(self._attributes)):
-            at = int(np.argmax(index >= len(self._attributes)))
-            message = f"index {index[at]} is beyond the {len(self._attributes)} attributes. Correct it."
-            raise self.error(rows[row[at]][0], message)
-        return row, index, values
-
-    def _ones(self, rows: list[Row]) -> _Entries | None:
-        """Read rows such as ``{3 1,17 1}``, the usual ones; None if some row looks different."""
-        text = b",".join([text[1:-1] for _, text in rows] + [b""])
-        count = text.count(b",")
-        plain = all(text.startswith(b"{") and text.endswith(b" 1}") for _, text in rows)
-        if self._words or not plain or text.count(b" 1,") != count:
-            return None
-        try:
-            index = numbers_in(text.replace(b" 1,", b" "), np.int64)
-        except ValueError:
-            return None
-        row = np.repeat(np.arange(len(rows)), [text.count(b",") + 1 for _, text in rows])
-        return (row, index, np.ones(count)) if len(index) == count and (index >= 0).all() else None
-
-    def _sparse_numbers(self, rows: list[Row]) -> _Entries | None:
-        """Read rows of any numbers and question marks, all at once; None if some row looks different."""
+    def _plain_sparse(self, rows: list[Row]) -> _Entries | None:
+        """Read rows such as ``{3 1,17 0.5}``, all at once; None if some row looks different."""
         if self._words or not all(text.startswith(b"{") and text.endswith(b"}") for _, text in rows):
             return None
         bodies = [text[1:-1].strip() for _, text in rows]
-        counts = [body.count(b",") + 1 if body else 0 for body in bodies]
+        row = np.repeat(np.arange(len(rows)), [body.count(b",") + 1 if body else 0 for body in bodies])
         text = b",".join([body for body in bodies if body] + [b""])
-        if _NUMBER_ENTRIES.fullmatch(text) is None:
+        is_binary = text.count(b" 1,") == len(row)  # as in most files
+        if not is_binary and _NUMBER_ENTRIES.fullmatch(text) is None:
             return None
+        plain = text.replace(b" 1,", b" ") if is_binary else text.replace(b",", b" ").replace(b"?", b"nan")
         try:
-            pairs = numbers_in(text.replace(b",", b" ").replace(b"?", b"nan")).reshape(-1, 2)
+            pairs = numbers_in(plain, np.int64 if is_binary else np.float64).reshape(
+                -1, 1 if is_binary else 2
+            )
         except ValueError:
             return None
-        return np.repeat(np.arange(len(rows)), counts), pairs[:, 0].astype(np.int64), pairs[:, 1]
+        index = pairs[:, 0].astype(np.int64)
+        values = np.ones(len(row)) if is_binary else pairs[:, 1]
+        return (row, index, values) if len(index) == len(row) and (index >= 0).all() else None
 
-    def _sparse_words(self, rows: list[Row]) -> _Entries:
-        """Read rows with words or quotes; a row that breaks a rule is an error."""
-        found: list[tuple[int, int, float]] = []
-        for place, (line, text) in enumerate(rows):
-            body = text[1:-1].strip() + b","
-            entries = _ENTRY.findall(body)
-            whole = text.startswith(b"{") and text.endswith(b"}")
-            if not whole or (body != b"," and _ENTRY.sub(b"", body)):
-                message = (
-                    f"{shown(text)} is not {{index value, ...}}. Separate entries by commas, close quotes."
+    def _words_of(self, line: int, text: bytes) -> Iterator[tuple[int, Word]]:
+        """Yield index and word of the entries of a row; a row that breaks a rule is an error."""
+        count = len(self._attributes)
+        if not self._is_sparse:
+            words = _cells(text)
+            if text.startswith(b"{") or words is None or len(words) != count:
+                raise self.error(
+                    line,
+                    f"{shown(text)} has not one value for each of the {count} attributes. Separate values by "
+                    "commas, close all quotes, and leave out weights.",
                 )
-                raise self.error(line, message)
-            for index, word in entries if body != b"," else ():
-                found.append((place, int(index), self._number(line, int(index), _word(word))))
-        row, index, values = np.array(found, np.float64).reshape(-1, 3).T
-        return row.astype(np.int64), index.astype(np.int64), values
+            yield from enumerate(words)
+            return
+        body = text[1:-1].strip() + b","
+        whole = text.startswith(b"{") and text.endswith(b"}")
+        if not whole or (body != b"," and _ENTRY.sub(b"", body)):
+            message = f"{shown(text)} is not {{index value, ...}}. Separate entries by commas, close quotes."
+            raise self.error(line, message)
+        yield from ((int(index), _word(word)) for index, word in _ENTRY.findall(body) if body != b",")
 
 
 def label_file_beside(path: Path) -> Path | None:
