@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.linalg import subspace_angles
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from lrml import LRML
 from lrml.datasets import make_low_rank_multilabel
 from lrml.datasets._synthetic import LowRankTruth
 
@@ -38,7 +36,7 @@ SPECTRA = {
 @pytest.mark.parametrize(("spectrum", "decay"), SPECTRA)
 @pytest.mark.parametrize("density", [None, 0.2])
 def test_coefficients_have_the_rank_and_the_spectrum_asked_for(spectrum, decay, density):
-    _, truth = make_low_rank_multilabel(
+    dataset, truth = make_low_rank_multilabel(
         200, 30, 20, rank=4, spectrum=spectrum, decay=decay, density=density, random_state=0
     )
     assert isinstance(truth, LowRankTruth)
@@ -49,6 +47,7 @@ def test_coefficients_have_the_rank_and_the_spectrum_asked_for(spectrum, decay, 
     assert np.allclose(found[:4] / found[0], SPECTRA[spectrum, decay])
     assert np.allclose(truth.U.T @ truth.U, np.eye(4))
     assert np.allclose(truth.V.T @ truth.V, np.eye(4))
+    assert np.allclose(truth.scores(dataset.X), dataset.X @ truth.coef.T + truth.intercept)
 
 
 @pytest.mark.parametrize(("density", "tolerance"), [(None, 0.05), (0.05, 0.05)])
@@ -80,13 +79,6 @@ def test_clean_labels_are_where_the_scores_are_positive(n, d, n_labels, density,
     assert dataset.unknown is None
 
 
-def test_scores_by_hand():
-    dataset, truth = make_low_rank_multilabel(20, 5, 4, rank=2, cardinality=1.0, random_state=0)
-    W = truth.U @ np.diag(truth.s) @ truth.V.T
-    assert np.allclose(truth.scores(dataset.X), dataset.X @ W + truth.intercept)
-    assert np.allclose(truth.scores(sparse.csr_array(dataset.X)), dataset.X @ W + truth.intercept)
-
-
 # ---- labels ----
 
 
@@ -99,16 +91,6 @@ def test_number_of_labels_is_exact_without_noise(n, share, n_labels, imbalance, 
     assert dataset.Y.sum() == pytest.approx(share * n_labels * n, abs=0.5 + 1e-6)
 
 
-@pytest.mark.parametrize(("density", "noise"), [(None, 0.5), (None, 2.0), (0.05, 0.5), (0.05, 2.0)])
-def test_noise_keeps_the_cardinality(density, noise):
-    dataset, truth = make_low_rank_multilabel(
-        4000, 300, 40, cardinality=4.0, noise=noise, density=density, random_state=2
-    )
-    assert dataset.Y.mean() * 40 == pytest.approx(4.0, rel=0.04)
-    assert truth.Y_clean.mean() * 40 == pytest.approx(4.0, rel=1e-3)
-    assert same(sparse.csr_array(dataset.Y), dataset.Y)
-
-
 @pytest.mark.parametrize("noise", [0.25, 1.0, 3.0])
 def test_agreement_with_clean_labels_is_that_of_correlated_normals(noise):
     # Scores with and without noise correlate by ρ = 1 / √(1 + noise²). For two standard normals and labels
@@ -116,26 +98,22 @@ def test_agreement_with_clean_labels_is_that_of_correlated_normals(noise):
     dataset, truth = make_low_rank_multilabel(
         20_000, 20, 10, cardinality=5.0, imbalance=0.0, noise=noise, random_state=0
     )
+    assert dataset.Y.mean() * 10 == pytest.approx(5.0, rel=0.01)
     agree = 1 - (truth.Y_clean != dataset.Y).nnz / (20_000 * 10)
     assert agree == pytest.approx(1 - np.arccos(1 / np.hypot(1, noise)) / np.pi, abs=0.01)
 
 
-def test_frequencies_follow_the_power_law():
-    dataset, _ = make_low_rank_multilabel(50_000, 20, 30, cardinality=2.0, imbalance=1.0, random_state=0)
-    law = 1 / np.arange(1, 31)
-    assert np.allclose(frequencies(dataset.Y), 2.0 * law / law.sum(), atol=1e-4)
-    dataset, _ = make_low_rank_multilabel(1000, 20, 30, cardinality=6.0, imbalance=0.0, random_state=0)
-    assert np.allclose(frequencies(dataset.Y), 0.2)
-
-
-def test_frequent_labels_stop_at_nine_tenths():
-    dataset, _ = make_low_rank_multilabel(10_000, 20, 10, cardinality=5.0, imbalance=1.5, random_state=0)
-    found = frequencies(dataset.Y)
-    assert found.sum() == pytest.approx(5.0)
-    capped = int(np.sum(found > 0.8999))
-    assert capped >= 2
+def test_frequencies_follow_the_power_law_up_to_nine_tenths():
     ranks = np.arange(1, 11)
-    assert np.allclose((found * ranks**1.5)[capped:], found[-1] * 10**1.5, rtol=0.01)
+    for cardinality, imbalance, n_capped in ((1.0, 1.0, 0), (2.0, 0.0, 0), (5.0, 1.5, 3)):
+        dataset, _ = make_low_rank_multilabel(
+            20_000, 20, 10, cardinality=cardinality, imbalance=imbalance, random_state=0
+        )
+        found = frequencies(dataset.Y)
+        assert found.sum() == pytest.approx(cardinality, rel=1e-4)
+        assert np.sum(found > 0.8999) == n_capped
+        law = found * ranks**imbalance
+        assert np.allclose(law[n_capped:], law[-1], rtol=0.01)
 
 
 @pytest.mark.parametrize("density", [None, 0.02])
@@ -173,13 +151,6 @@ def test_missing_labels_are_marked_and_cleared():
 # ---- features ----
 
 
-def test_dense_features_are_standard_normal():
-    X = make_low_rank_multilabel(4000, 30, 10, random_state=0)[0].X
-    assert isinstance(X, np.ndarray)
-    assert np.allclose(X.mean(axis=0), 0, atol=0.08)
-    assert np.allclose(np.cov(X.T), np.eye(30), atol=0.1)
-
-
 @pytest.mark.parametrize("density", [0.005, 0.02, 0.3, 1.0])
 def test_sparse_features_look_like_text(density):
     X = make_low_rank_multilabel(3000, 300, 10, density=density, random_state=0)[0].X
@@ -204,19 +175,6 @@ def test_sparse_values_are_tf_idf():
     counts = row.data / idf[row.indices]
     counts /= counts.min()
     assert np.allclose(counts, np.round(counts), atol=0.2)
-
-
-def test_large_sparse_data_stay_sparse():
-    # 10⁹ features and 3·10⁷ labels if they were dense.
-    dataset, truth = make_low_rank_multilabel(
-        20_000, 50_000, 1500, density=1e-4, missing=1e-3, random_state=0
-    )
-    assert isinstance(dataset.X, sparse.csr_array)
-    assert dataset.shape == (20_000, 50_000, 1500)
-    for matrix in (dataset.Y, truth.Y_clean):
-        assert isinstance(matrix, sparse.csr_array)
-        assert matrix.dtype == np.uint8
-        assert matrix.nnz < 80_000
 
 
 # ---- repeatable ----
@@ -252,60 +210,24 @@ def test_seeds():
     assert truth.Y_clean.sum() == 3000
 
 
-def test_noise_and_hiding_leave_the_truth_alone():
-    _, plain = make_low_rank_multilabel(random_state=3)
-    _, noisy = make_low_rank_multilabel(random_state=3, noise=1.0, missing=0.2)
-    assert np.array_equal(plain.coef, noisy.coef)
-    assert same(plain.Y_clean, noisy.Y_clean)
-
-
 # ---- what it is for ----
-
-
-def test_lrml_finds_the_column_space():
-    dataset, truth = make_low_rank_multilabel(3000, 40, 30, rank=3, random_state=0)
-    model = LRML(theta=3, alpha=1e12).fit(dataset.X, dataset.Y)
-    largest = np.degrees(subspace_angles(model.coef_.T, truth.coef.T)).max()
-    chance = [
-        np.degrees(subspace_angles(np.random.default_rng(seed).standard_normal((40, 3)), truth.U)).max()
-        for seed in range(50)
-    ]
-    assert largest < 15 < min(chance)
 
 
 # ---- errors ----
 
 BAD = [
-    ({"n_samples": 0}, r"^0 rows"),
-    ({"n_features": 2.5}, r"2\.5 features"),
-    ({"n_labels": True}, r"True labels"),
-    ({"rank": 0}, r"rank 0"),
-    ({"rank": 51}, r"rank 51"),
-    ({"spectrum": "flat"}, r"flat"),
-    ({"decay": -1}, r"decay is -1"),
-    ({"decay": 100.0}, r"decay is 100\.0"),
-    ({"decay": float("nan")}, r"decay is nan"),
-    ({"cardinality": 0}, r"cardinality is 0"),
-    ({"cardinality": 46}, r"cardinality is 46"),
-    ({"cardinality": float("nan")}, r"cardinality is nan"),
-    ({"imbalance": -0.1}, r"imbalance is -0\.1"),
-    ({"imbalance": 11}, r"imbalance is 11"),
-    ({"noise": -1}, r"noise is -1"),
-    ({"missing": 1.0}, r"missing is 1\.0"),
-    ({"missing": -0.5}, r"missing is -0\.5"),
-    ({"density": 0.0}, r"density is 0\.0"),
-    ({"density": 1.5}, r"density is 1\.5"),
+    *({"n_samples": 0}, {"n_features": 2.5}, {"n_labels": True}, {"rank": 0}, {"rank": 51}),
+    *({"spectrum": "flat"}, {"decay": -1}, {"decay": 100.0}, {"decay": float("nan")}, {"decay": "much"}),
+    *({"cardinality": 0}, {"cardinality": 46}, {"imbalance": -0.1}, {"imbalance": 11}, {"imbalance": True}),
+    *({"noise": -1}, {"missing": 1.0}, {"missing": -0.5}, {"density": 0.0}, {"density": 1.5}),
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), BAD)
-def test_bad_parameters(options, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize("options", BAD, ids=str)
+def test_bad_parameters(options):
+    ((name, value),) = options.items()
+    with pytest.raises(
+        (ValueError, TypeError), match=name.removeprefix("n_").replace("samples", "rows")
+    ) as caught:
         make_low_rank_multilabel(**options)
-
-
-@pytest.mark.parametrize("name", ["decay", "cardinality", "imbalance", "noise", "missing", "density"])
-@pytest.mark.parametrize("value", ["much", True])
-def test_parameters_must_be_numbers(name, value):
-    with pytest.raises(TypeError, match=rf"{name} is {value!r}"):
-        make_low_rank_multilabel(**{name: value})
+    assert str(value) in str(caught.value)

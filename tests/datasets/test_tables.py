@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from lrml.datasets import DatasetFormatError, open_source, read_dataset
+from lrml.datasets import Columns, DatasetFormatError, NumberedNames, open_source, read_dataset
 
 FRAME = pd.DataFrame(
     {"a": [1.5, np.nan, -2], "b": [0, 3, 10**17], "red": [1, 0, 1], "round": [True, False, True]}
@@ -130,18 +130,14 @@ def test_columns_that_are_asked_for(write):
     [
         ("x,y\n1,0\n2,one\n", {"labels": ["y"]}, "line 3: .*'one'.*'y'"),
         ("x,y\n1,0\n2,7\n", {"labels": ["y"]}, "line 3: 7.*'y'"),
-        ("x,y\n1,0\nabc,1\n", {"labels": ["y"]}, "line 3: .*'abc'.*'x'"),
         ("x,y\n1,0\n" + "2,0\n" * 3000 + "abc,1\n", {"labels": ["y"]}, "line 3003: .*'abc'.*'x'"),
         ("x,y\n1,0\ninf,1\n", {"labels": ["y"]}, "line 3: inf.*'x'"),
-        ("x,y\n1,0\n2\n", {"labels": ["y"]}, "line 3: "),
         ("x,y\n1,0\n" + "2,0\n" * 3000 + "2\n", {"labels": ["y"]}, "line 3003: "),
         ("x,x\n1,0\n", {"labels": ["x"]}, "'x' is there twice"),
         ("x|y\n1|0\n", {"labels": ["y"]}, "delimiter"),
         ("5,2\n3,1\n", {"labels": -1}, "header"),
         ("x,y\n", {"labels": ["y"]}, "no rows"),
-        ("", {"labels": ["y"]}, "no header"),
         ("x,y\n1,0\n", {"labels": ["z"]}, '\'z\'.*"x", "y"'),
-        ("size,y\n1,0\n", {"labels": ["sise"]}, "mean size"),
         ("x,y\n1,0\n", {"labels": 5}, "5 of 2"),
         ("x,y\n1,0\n", {"labels": ["x", "y"]}, "feature"),
         ("x,y\n1,0\n", {"labels": ["y"], "features": ["y"]}, "'y'"),
@@ -155,24 +151,14 @@ def test_wrong_tables(write, text, options, message):
 
 
 def test_wrong_parquet(write):
-    path = write(pd.DataFrame({"x": ["a"], "y": [0]}), "toys.parquet")
-    with pytest.raises(DatasetFormatError, match=r"toys\.parquet: .*'x'"):
-        read_dataset(path, labels=["y"])
-    for content in (b"", b"PAR1", b"PAR1" * 100):
-        with pytest.raises(DatasetFormatError, match=r"toys\.parquet"):
+    for content, message in (
+        (pd.DataFrame({"x": ["a"], "y": [0]}), ".*'x'"),
+        (pd.DataFrame({"x": [np.inf], "y": [0]}), "line 1: inf"),
+        (b"", ""),
+        (b"PAR1" * 100, ""),
+    ):
+        with pytest.raises(DatasetFormatError, match=rf"toys\.parquet.*{message}"):
             read_dataset(write(content, "toys.parquet"), labels=["y"])
-    path = write(pd.DataFrame({"x": [np.inf], "y": [0]}), "toys.parquet")
-    with pytest.raises(DatasetFormatError, match="line 1: inf"):
-        read_dataset(path, labels=["y"])
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"labels": [1]}, {"labels": ["y", "y"]}, {"tags": "y", "tag_separator": ""}, {"delimiter": ";;"}],
-)
-def test_wrong_options(write, options):
-    with pytest.raises(ValueError, match=next(iter(options)) + "|tag_separator"):
-        open_source(write("x,y\n1,0\n"), **options)
 
 
 _CELLS = st.one_of(st.floats(allow_infinity=False), st.integers(-(2**53), 2**53), st.sampled_from([0, 1]))
@@ -196,3 +182,61 @@ def test_any_numbers_are_read_as_pandas_wrote_them(tmp_path_factory, data, d, n_
         assert_array_equal(found.X, X)
         assert_array_equal(found.Y, Y)
         assert_array_equal(np.vstack([block.X for block in source.blocks(3)]), X)
+
+
+# Features in NumPy files, beside a table.
+
+N = 7
+X = np.round(np.random.default_rng(0).normal(size=(N, 4)), 3)
+Y = np.eye(N, 3, dtype=int) + np.eye(N, 3, -4, dtype=int)
+ARRAYS = {
+    "a.npy": lambda path: np.save(path, X.astype(np.float32)),
+    "a.npz": lambda path: np.savez(path, X),
+    "sparse.npz": lambda path: sparse.save_npz(path, sparse.csr_matrix(X)),
+}
+TABLES = {
+    "listed.csv": pd.DataFrame({"id": range(N), "tags": ["|".join(np.array(list("pqr"))[y > 0]) for y in Y]}),
+    "flags.parquet": pd.DataFrame(Y, columns=list("pqr")).assign(id=range(N)),
+}
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize("table", TABLES)
+def test_embeddings_beside_a_table_of_labels(tmp_path, write, array, table):
+    path, beside = tmp_path / array, write(TABLES[table], table)
+    ARRAYS[array](path)
+    source = open_source([path, beside], rows=3)
+    for found, rows in (
+        (source.read(), slice(None)),
+        *((b, slice(3 * k, 3 * k + 3)) for k, b in enumerate(source)),
+    ):
+        assert_array_equal(dense(found.X), dense(X.astype(np.float32) if array == "a.npy" else X)[rows])
+        assert_array_equal(dense(found.Y), Y[rows])
+        assert (found.name, found.label_names, found.X.dtype) == (path.stem, ("p", "q", "r"), np.float64)
+        assert sparse.issparse(found.X) == (array == "sparse.npz")
+    assert [block.first_row for block in source.blocks(start=1)] == [3, 6]
+    assert [part.identity() for part in source.parts()] == [source.identity()]
+    (_, known), *_ = source.aligned(Columns(NumberedNames("feature", 4), ("r", "p")))
+    assert_array_equal(dense(known), Y[:, [2, 0]])
+    alone = open_source(path, roles=source.roles, unlabelled=True)  # to predict
+    assert [block.shape for block in alone.blocks(4)] == [(4, 4, 0), (3, 4, 0)]
+    twice = open_source([path, path, beside, beside])
+    assert twice.read().shape == (2 * N, 4, 3)
+    with pytest.raises(ValueError, match="a table of labels for each"):
+        open_source([path, path, beside])
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (X[0], r"a\.npy: "),
+        (X.astype(str), r"a\.npy: "),
+        (X[:-1], r"a\.npy: .*6 rows"),
+        (np.vstack([X, X]), r"a\.npy: .*14 rows.* 7 "),
+        (np.where(X[4, 1] == X, np.inf, X), r"a\.npy, line 5: "),
+    ],
+)
+def test_wrong_embeddings(tmp_path, write, array, message):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(DatasetFormatError, match=message):
+        open_source([tmp_path / "a.npy", write(TABLES["listed.csv"], "listed.csv")]).read()

@@ -6,10 +6,8 @@ import csv
 import gzip
 import io
 import json
-import os
 import random
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,51 +45,37 @@ def guess(path, **options):
     return open_source(path, **options).roles
 
 
-def _csv(delimiter=",", separator="; "):
+def table(delimiter=",", separator="; "):
     stream = io.StringIO(newline="")
     rows = csv.writer(stream, delimiter=delimiter)
     rows.writerow(["id", "text", "tags"])
-    for number, (text, tags) in enumerate(zip(TEXTS, TAGS, strict=True)):
-        rows.writerow([number, text, separator.join(tags)])
+    rows.writerows((number, text, separator.join(TAGS[number])) for number, text in enumerate(TEXTS))
     return stream.getvalue().encode()
 
 
-def _jsonl():
+def objects():
     rows = zip(TEXTS, TAGS, strict=True)
-    return "".join(json.dumps({"text": text or None, "tags": tags}) + "\n" for text, tags in rows).encode()
+    lines = [
+        json.dumps({"text": text or None, "tags": ["", *(f" {t} " for t in tags), *tags]})
+        for text, tags in rows
+    ]
+    return "\r\n\r\n".join(lines).encode()
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("toys.csv", _csv()),
-        ("toys.csv", b"\xef\xbb\xbf" + _csv(separator="|")),
-        ("toys.csv.gz", gzip.compress(_csv(separator="\n"), mtime=0)),
-        ("toys.tsv", _csv("\t", separator=" ,")),
-        ("toys.jsonl", _jsonl()),
-        ("toys.ndjson", _jsonl().replace(b"\n", b"\r\n\r\n")),
+        ("toys.csv", b"\xef\xbb\xbf" + table(separator=" |")),
+        ("toys.csv.gz", gzip.compress(table(separator="\n"), mtime=0)),
+        ("toys.tsv", table("\t", separator=" ,,")),
+        ("toys.jsonl", objects()),
     ],
 )
 def test_all_formats_give_the_same(write, name, content):
     toys = read_dataset(write(content, name))
     assert isinstance(toys, TextDataset)
-    assert (toys.texts, toys.tags) == (TEXTS, TAGS)
+    assert (toys.texts, toys.tags) == (TEXTS, TAGS)  # tags are trimmed, and each counts once
     assert (toys.name, toys.provenance, toys.n_empty, len(toys)) == ("toys", name, 1, 4)
-
-
-@pytest.mark.parametrize("tags", [list(map(list, TAGS)), list(map(", ".join, TAGS))])
-def test_parquet(tmp_path, tags):
-    path = tmp_path / "toys.parquet"
-    frame = pd.DataFrame({"id": range(4), "text": [text or None for text in TEXTS], "tags": tags})
-    frame.set_index("id").to_parquet(path)
-    toys = read_dataset(path)
-    assert (toys.texts, toys.tags, toys.roles.ignore) == (TEXTS, TAGS, ())
-
-
-def test_plain_text(write):
-    found = read_dataset(write("one\r\n\n three \n", "some.txt"))
-    assert (found.texts, found.tags) == (("one", "", " three "), None)
-    assert found.roles.explain() == ["text: each line of the file", "tags: none"]
 
 
 # Roles.
@@ -181,7 +165,7 @@ def test_a_column_for_each_tag(write):
 
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_the_delimiter_of_csv_is_seen(write, mark):
-    path = write(_csv(mark, separator=" ,"))  # commas are in the cells
+    path = write(table(mark, separator=" ,"))  # commas are in the cells
     toys = read_dataset(path)
     assert (toys.texts, toys.tags, toys.roles.delimiter) == (TEXTS, TAGS, mark)
     assert toys.roles.explain()[0].startswith("cells: ")
@@ -205,14 +189,6 @@ def test_said_roles_win_and_are_kept(write):
         assert source.roles.ignore == ("text", "tags")
     kept = json.loads(json.dumps(source.roles.kept()))
     assert open_source(path, roles=Roles.of(kept)).roles == source.roles
-
-
-def test_tags_are_trimmed_and_count_once(write):
-    toys = read_dataset(write('text,tags\nsome words," red,,round , red"\nmore,\n'))
-    assert toys.tags == (("red", "round"), ())
-    tags = [[" red ", "", 7, "red"], "x, y", 4]
-    rows = "\n".join(json.dumps({"text": text, "tags": some}) for text, some in zip("ab3", tags, strict=True))
-    assert read_dataset(write(rows, "toys.jsonl")).tags == (("red", "7"), ("x", "y"), ("4",))
 
 
 def test_tables_of_numbers_are_told_from_texts(write):
@@ -256,9 +232,6 @@ def test_a_column_that_is_called_a_text_is_no_list_of_tags(tmp_path):
     assert roles.labels == ("chess", "music")
 
 
-# Wrong files.
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -267,19 +240,16 @@ def test_a_column_that_is_called_a_text_is_no_list_of_tags(tmp_path):
         ("toys.csv", "text,tags\na,b\nc\n", "line 3: .* 1 cells"),
         ("toys.csv", "text,text\na,b\n", "'text' is there twice"),
         ("toys.csv", b"text,tags\na,b\nc\xffd,e\n", "line 3: "),
-        ("toys.csv", 'text,tags\n"a,b\n', "line 2: "),
         ("toys.csv", "text,tags\n ,b\n,c\n", "empty"),
+        ("toys.csv", 'text,tags\na,"[1, 2]"\nb,"[f(x)]"\n', r"line 3: .*'\[f\(x\)\]'"),
         ("toys.jsonl", "", "no row"),
         ("toys.jsonl", '{"text": "a"}\n{"text": \n', "line 2: "),
         ("toys.jsonl", '[{"text": "a"}]\n', "line 1: "),
         ("toys.jsonl", '{"text": "a b c"}\n{"text": {"b": 1}}\n', "line 2: .*'text'"),
         ("toys.jsonl", '{"text": "a", "tags": [["b"]]}\n', "line 1: .*'tags'"),
-        ("toys.jsonl", '{"text": "a", "tags": "b"}\n{"tags": {}}\n', "line 2: .*'tags'"),
         ("toys.jsonl", "[" * 100_000, "line 1: "),
         ("toys.txt", b"ok\n\xff\n", "line 2: "),
         ("toys.txt", "\n\n", "2 texts are empty"),
-        ("toys.parquet", b"PAR1", "Parquet"),
-        ("toys.csv", 'text,tags\na,"[1, 2]"\nb,"[f(x)]"\n', r"line 3: .*'\[f\(x\)\]'"),
     ],
 )
 def test_wrong_files(write, name, content, message):
@@ -304,14 +274,6 @@ def test_wrong_options(write, options, message):
         open_source(write("text,tags\na,b\n"), **options)
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(write):
-    path = write("text,tags\na,b\n")
-    path.chmod(0)
-    with pytest.raises(PermissionError):
-        read_dataset(path)
-
-
 # Texts that are made up, and written.
 
 
@@ -333,14 +295,11 @@ def test_any_texts_come_back(rows, suffix, tmp_path_factory):
 
 def test_made_texts_can_be_learnt():
     made = make_tagged_texts(600)
-    assert made.texts == make_tagged_texts(600).texts
+    assert (made.texts, len(made.tag_names)) == (make_tagged_texts(600).texts, 15)
     assert made.texts != make_tagged_texts(600, random_state=1).texts
-    assert len(made.tag_names) == 15
     Y = MultiLabelBinarizer().fit_transform(made.tags)
-    model = make_pipeline(TfidfVectorizer(), RidgeClassifier())
-    model.fit(made.texts[:400], Y[:400])
-    score = f1_score(Y[400:], model.predict(made.texts[400:]), average="micro")
-    assert 0.6 < score < 0.99
+    model = make_pipeline(TfidfVectorizer(), RidgeClassifier()).fit(made.texts[:400], Y[:400])
+    assert 0.6 < f1_score(Y[400:], model.predict(made.texts[400:]), average="micro") < 0.99
     with pytest.raises(ValueError, match="n_texts"):
         make_tagged_texts(0)
 
