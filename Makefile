@@ -53,7 +53,7 @@ bench: $(BENCH)/.peers
 SET_UP = @rm -f $(@D)/.report $(@D)/.test && $(PYTHON) scripts/environment.py $(@D)
 
 $(VENV)/.report: pyproject.toml
-	$(SET_UP) '.[report,tables,serve,onnx]'
+	$(SET_UP) '.[paper,tables,serve,onnx]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml

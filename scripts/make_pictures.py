@@ -11,6 +11,7 @@ import pandas as pd
 
 from lrml import LRML, LRMLCV, ConvergenceDisplay, LowRankDisplay, PathDisplay, SpectrumDisplay
 from lrml.datasets import load_yeast
+from lrml.inspection import low_rank_gain
 
 
 def main(folder: Path) -> None:
@@ -28,7 +29,7 @@ def main(folder: Path) -> None:
     pictures = {
         "spectrum": SpectrumDisplay.from_estimator(model),
         "path": PathDisplay.from_estimator(search.fit(X, Y)),
-        "low_rank": LowRankDisplay.from_data(inputs, targets, name="planted rank 5"),
+        "low_rank": LowRankDisplay(low_rank_gain(inputs, targets), name="planted rank 5").plot(),
         "convergence": ConvergenceDisplay.from_estimator(LRML(3, 10.0).fit(X, Y)),
     }
     for name, display in pictures.items():

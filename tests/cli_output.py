@@ -6,5 +6,5 @@ import re
 
 
 def without_progress(errors: str) -> str:
-    """Leave out the lines of `lrml reproduce` that tell how far it is: they come when cells are slow."""
-    return re.sub(r"^\d+ of \d+ cells, .*\n", "", errors, flags=re.MULTILINE)
+    """Leave out the lines of `lrml reproduce` that tell how far it is."""
+    return re.sub(r"^lrml reproduce: \d+ of \d+ cells, .*\n", "", errors, flags=re.MULTILINE)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lrml.experiments import work
+from lrml.paper._work import work
 
 
-def fail_in_one_cell(payload):
-    if (payload["method"], payload["theta"]) == ("LEML", 6):
+def fail_in_one_cell(cell):
+    if (cell["method"], cell["theta"]) == ("LEML", 6):
         raise ArithmeticError("on purpose")
-    return work(payload)
+    return work(cell)

@@ -97,10 +97,10 @@ class Program:
 
 
 def quick_workers(patch):
-    """Let workers of `lrml.experiments.runner` that this process starts be forks that have imported all."""
+    """Let workers of `lrml.paper` that this process starts be forks that have imported all."""
     if CAN_FORK:
-        multiprocessing.set_forkserver_preload(["lrml.experiments._work"])
-        patch.setattr("lrml.experiments.runner._pool._START", "forkserver")
+        multiprocessing.set_forkserver_preload(["lrml.paper._work"])
+        patch.setattr("lrml.paper._cells._START", "forkserver")
 
 
 def _ask(**request):
@@ -134,12 +134,12 @@ def _end(server):
 
 def _serve():
     import lrml  # noqa: PLC0415
-    from lrml.experiments.runner import _pool  # noqa: PLC0415
+    from lrml.paper import _cells  # noqa: PLC0415
 
     for name in lrml.__all__:
         getattr(lrml, name)
     _import_what_comes_late()
-    _pool._START = "fork"  # the processes that work on the cells of an experiment start at once, too
+    _cells._START = "fork"  # the processes that work on the cells of a run start at once, too
     for line in sys.stdin:
         request = json.loads(line)
         if "pid" in request:
@@ -180,8 +180,9 @@ def _import_what_comes_late():
         "typer._adapters",  # with pydantic: four fifths of what a command takes to find a wrong option
         "lrml.cli._console",
         "lrml.cli._rows",
-        "lrml.experiments._work",
-        "lrml.report._draw",
+        "lrml.paper._summary",
+        "matplotlib.figure",
+        "mpl_toolkits.mplot3d",
         "lrml.serving",
         "lrml.storage",
         "jinja2",

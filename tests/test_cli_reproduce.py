@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import select
 import shutil
+import signal
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote
 
@@ -19,12 +20,12 @@ from failing_work import fail_in_one_cell
 from forking import CAN_FORK, Program, quick_workers
 from forking import run_program as program
 from lrml.cli import main
-from lrml.experiments.runner import Store
+from waiting import wait_until
 
-TABLES = ["equal_rank", "ranks", "table2", "table2_tuned", "times"]
+TABLES = ["counts", "equal_rank", "ranks", "table2", "table2_tuned", "times"]
 TABLE2 = ("reproduce", "table2", "--protocol", "tuned", "--seeds", "1")
 FIGURE2 = ("reproduce", "fig2", "--protocol", "tuned", "--seeds", "1")
-FAILING = "model-yeast-tuned-LEML-6-s0"
+FAILING = "models-yeast-tuned-LEML-6-0-"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,14 +39,18 @@ def _no_data(tmp_path_factory):
 
 def contents(folder):
     """Return the bytes of every file in a folder, hidden ones included."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
 
 
 def comparable(files):
-    """Return what is the same in every run: tables, figures and page, without the table of times."""
+    """Return what is the same in every run: all but the times, which are in cells, too."""
     page = re.sub(rb'<article id="times".*?</article>', b"", files["report.html"], flags=re.DOTALL)
-    kept = {name: content for name, content in files.items() if name.startswith(("tables/", "figures/"))}
-    return {name: content for name, content in kept.items() if "times" not in name} | {"page": page}
+    kept = {
+        name: content for name, content in files.items() if not name.startswith(("cells/", "tables/times"))
+    }
+    return kept | {"report.html": page}
 
 
 def rows_of(path):
@@ -74,93 +79,51 @@ def figure_run(run, out):
 
 def test_a_run_succeeds_and_leaves_its_files(run, out):
     assert (run.process.returncode, without_progress(run.process.stderr)) == (0, "")
-    shown = {name for name in run.files if not name.startswith("examples/")}
-    tables = {f"tables/{name}.{suffix}" for name in TABLES for suffix in ("csv", "md", "tex")}
-    assert shown == tables | {"report.html", "results.jsonl", ".lock"}
-    assert f"wrote {len(tables) + 1} files to {out}\n" in run.process.stdout
+    shown = {name for name in run.files if not name.startswith("cells/")}
+    assert shown == {f"tables/{name}.csv" for name in TABLES} | {"report.html"}
+    assert len(run.files) - len(shown) == 16  # 12 cells of Table 2, 4 at equal rank
+    assert f"wrote {len(shown)} files to {out}\n" in run.process.stdout
     assert f"look at {out / 'report.html'}\n" in run.process.stdout
+    assert "\x1b" not in run.process.stdout
+    assert "lrml datasets fetch corel5k bibtex delicious" in run.process.stdout
 
 
-def test_output_is_plain_and_its_counts_are_those_of_the_tables(run, out):
-    printed = run.process.stdout
-    assert "\x1b" not in printed
-    assert "…" not in printed
-    found = re.findall(r"better in (\d+) and worse in (\d+) of (\d+) cells than (LEML|CPLST)", printed)
-    expected = []
-    for name in ("table2", "equal_rank"):
-        for rival in ("LEML", "CPLST"):
-            rows = [row for row in rows_of(out / f"tables/{name}.csv") if row["method"] == rival]
-            marks = [row["mark_holm"] for row in rows]
-            expected.append((*map(str, (marks.count("•"), marks.count("∘"), len(marks))), rival))
-    assert found == expected
-    page = run.files["report.html"].decode()
-    for sentence in re.findall(r"^\d+\. (.*)$", printed, flags=re.MULTILINE):
-        assert sentence.replace("'", "&#39;") in page
+def test_its_first_row_counts_the_marks_of_the_table(run, out):
+    rivals = [row["mark_holm"] for row in rows_of(out / "tables/table2.csv") if row["method"] != "LRML"]
+    counted = f"{rivals.count('•')} / {rivals.count('∘')}"
+    assert re.search(rf"^Table 2: .*: {counted} \(", run.process.stdout, re.MULTILINE)
+    assert f"<td>{counted}</td>" in run.files["report.html"].decode()
+    assert len(rivals) == 48
 
 
-def test_tables_hold_the_numbers_of_the_records(run, out):
-    records = Store(out).records()
-    for row in rows_of(out / "tables/table2.csv"):
-        if row["metric"] == "average precision":
-            metrics = records[f"model-yeast-tuned-{row['method']}-{row['theta']}-s0"]["result"]["metrics"]
-            assert float(row["ours"]) == pytest.approx(metrics["average_precision"], rel=1e-9)
+def test_another_target_takes_over_the_cells_that_are_there(run, figure_run, out):
+    assert (figure_run.process.returncode, without_progress(figure_run.process.stderr)) == (0, "")
+    new = [name for name in figure_run.files if name.startswith("cells/") and name not in run.files]
+    names = ("LRML-1", "MLFro", "MLTrace")
+    assert [name.rpartition("-")[0] for name in sorted(new)] == [
+        f"cells/models-yeast-tuned-{n}-0" for n in names
+    ]
+    figures = {f"figures/figure2_tuned.{suffix}" for suffix in ("png", "svg", "pdf")}
+    assert {name for name in figure_run.files if name.startswith("figures/")} == figures
+    page = figure_run.files["report.html"].decode()
+    links = re.findall('href="([^"#]*/[^"]*)"', page)
+    assert links
+    assert [link for link in links if unquote(link) not in figure_run.files] == []
 
-
-def test_what_is_left_out_is_said_with_the_command_that_gets_it(run):
-    for text in (run.process.stdout, run.files["report.html"].decode()):
-        assert "corel5k, bibtex, delicious. Get it with lrml datasets fetch corel5k bibtex delicious" in text
-
-
-def test_a_second_run_computes_nothing_and_writes_the_same_bytes(run, out, figure_run):
-    again = program(*TABLE2, "--jobs", 2, "--out", out)
+    again = program(*TABLE2, "--jobs", 2, "--out", out)  # computes nothing, and writes the same bytes
     assert again.stdout == run.process.stdout
     after = contents(out)
-    assert after["results.jsonl"] == figure_run.files["results.jsonl"]
-    assert {name: after[name] for name in run.files if name != "results.jsonl"} == {
-        name: content for name, content in run.files.items() if name != "results.jsonl"
-    }
-
-
-def test_another_target_takes_over_the_cells_that_are_there(run, figure_run):
-    assert (figure_run.process.returncode, without_progress(figure_run.process.stderr)) == (0, "")
-    before, after = run.files["results.jsonl"], figure_run.files["results.jsonl"]
-    assert after.startswith(before)
-    new = [json.loads(line)["key"] for line in after[len(before) :].splitlines()]
-    assert sorted(new) == [f"model-yeast-tuned-{name}-s0" for name in ("LRML-1", "MLFro-any", "MLTrace-any")]
-    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
-    figures = {name for name in figure_run.files if name.startswith("figures/")}
-    assert figures == {f"figures/figure2_tuned.{suffix}" for suffix in starts}
-    for name in figures:
-        assert figure_run.files[name].startswith(starts[name.rpartition(".")[2]])
-
-
-def test_links_of_the_page_lead_to_files(figure_run):
-    page = figure_run.files["report.html"].decode()
-    places = re.findall(r'<p class="files">(.*?)</p>', page, flags=re.DOTALL)
-    links = [unquote(link) for place in places for link in re.findall('href="([^"]*)"', place)]
-    assert len(links) == 9  # two tables and a figure, in three formats each
-    assert [link for link in links if link not in figure_run.files] == []
+    assert {name: after[name] for name in run.files} == run.files
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="needs fork")
-def test_one_process_gives_the_same_files_and_a_terminal_gets_a_bar(run, figure_run, tmp_path):
+def test_one_process_gives_the_same_files_and_a_terminal_gets_a_bar(run, tmp_path):
     code, printed, drawn = in_a_terminal(*TABLE2, "--jobs", 1, "--out", tmp_path / "one")
     assert code == 0
     assert "\x1b" not in printed
     assert printed == run.process.stdout.replace(str(run.process.args[-1]), str(tmp_path / "one"))
-    assert re.search(r"━.* \d+/16 .* yeast: best average precision 0\.\d{4} \(", drawn)
-    best = max(float(row["ours"]) for row in average_precisions(tmp_path / "one"))
-    assert f"best average precision {best:.4f}" in drawn.rpartition("/16 ")[2]
+    assert re.search(r"━.* \d+/16 cells yeast", drawn)
     assert comparable(contents(tmp_path / "one")) == comparable(run.files)
-
-    quiet = program(*FIGURE2, "--jobs", 1, "--out", tmp_path / "one", "--quiet")
-    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
-    assert comparable(contents(tmp_path / "one")) == comparable(figure_run.files)
-
-
-def average_precisions(folder):
-    rows = rows_of(folder / "tables/table2.csv") + rows_of(folder / "tables/equal_rank.csv")
-    return [row for row in rows if row["metric"] == "average precision"]
 
 
 def in_a_terminal(*arguments):
@@ -180,96 +143,95 @@ def in_a_terminal(*arguments):
     return found.returncode, found.stdout, re.sub(r"\x1b\[[\d;?]*\w", "", drawn.decode())
 
 
-def test_table_1_is_printed_with_the_numbers_of_its_file(tmp_path):
-    found = program("reproduce", "table1", "--out", tmp_path, COLUMNS="40")
-    assert (found.returncode, without_progress(found.stderr)) == (0, "")
-    (row,) = rows_of(tmp_path / "tables/table1.csv")
-    (line,) = [line.split() for line in found.stdout.splitlines() if line.startswith(" yeast ")]
-    digits = {"cardinality": 3, "density": 3}
-    assert line == [
-        f"{float(text):.{digits[key.removesuffix('_paper')]}f}"
-        if key.removesuffix("_paper") in digits
-        else text
-        for key, text in row.items()
-    ]
-    assert line[2:-1:2] == line[3:-1:2] == ["2417", "103", "14", "4.237", "0.303", "198"]
-
-
 def test_a_download_that_fails_loses_nothing(run, out):
     before = contents(out)
     found = program(*TABLE2, "--datasets", "yeast", "bibtex", "--out", out)
     assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr.startswith("lrml reproduce: error: bibtex-train.arff cannot be downloaded from ")
-    assert "put them here" in found.stderr
+    assert found.stderr.startswith("lrml reproduce: error: bibtex-train.arff ")
     assert contents(out) == before
 
 
-@pytest.fixture
-def with_a_gap(run, out, tmp_path):
-    """A copy of the results, in which one cell is missing."""
-    shutil.copytree(out, tmp_path / "gap", ignore=shutil.ignore_patterns("figures"))
-    lines = run.files["results.jsonl"].splitlines(keepends=True)
-    kept = [line for line in lines if json.loads(line)["key"] != FAILING]
-    assert len(kept) == len(lines) - 1
-    (tmp_path / "gap/results.jsonl").write_bytes(b"".join(kept))
-    return tmp_path / "gap"
-
-
-def test_a_cell_that_fails_is_shown_and_tried_again(run, with_a_gap, capsys, monkeypatch):
-    arguments = [*TABLE2, "--jobs", "1", "--out", str(with_a_gap)]
+def test_a_cell_that_fails_is_shown_and_tried_again(run, out, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "gap"
+    shutil.copytree(out, folder, ignore=shutil.ignore_patterns("figures", f"{FAILING}*"))
+    arguments = [*TABLE2, "--jobs", "1", "--out", str(folder), "--quiet"]
     with monkeypatch.context() as patch:
-        patch.setattr("lrml.experiments._reproduce.work", fail_in_one_cell)
+        patch.setattr("lrml.paper._summary.work", fail_in_one_cell)
         assert main(arguments) == 1
     printed = capsys.readouterr()
-    error = "ArithmeticError: on purpose"
-    assert f"failed: {FAILING}: {error}" in printed.out
-    assert "1 of 16 cells failed" in printed.out
-    assert printed.err.startswith(
-        f"lrml reproduce: 1 of 16 cells failed, the first one is {FAILING} ({error}"
-    )
-    page = (with_a_gap / "report.html").read_text(encoding="utf-8")
-    assert f"<dt>{FAILING}</dt>" in page
-    found = rows_of(with_a_gap / "tables/table2_tuned.csv")
-    expected = list(csv.DictReader(run.files["tables/table2_tuned.csv"].decode().splitlines()))
-    assert [row["yeast_LEML"] for row in found if row["percent"] == "40"] == [""] * 6
-    for row in expected:
-        row["yeast_LEML"] = "" if row["percent"] == "40" else row["yeast_LEML"]
-    assert without_marks(found) == without_marks(expected)
-
-    assert main([*arguments, "--quiet"]) == 0
-    assert capsys.readouterr() == ("", "")
-    assert comparable(contents(with_a_gap)) == comparable(run.files)
-
-
-def without_marks(rows):
-    """Marks of significance may change when there are fewer comparisons."""
-    return [{key: text.rstrip(" •∘") for key, text in row.items()} for row in rows]
-
-
-def test_a_failure_is_said_in_a_quiet_run_too(with_a_gap, capsys, monkeypatch):
-    monkeypatch.setattr("lrml.experiments._reproduce.work", fail_in_one_cell)
-    assert main([*TABLE2, "--jobs", "1", "--out", str(with_a_gap), "--quiet", "--no-plots"]) == 1
-    printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("lrml reproduce: 1 of 16 cells failed")
+    assert printed.err.startswith(f"lrml reproduce: 1 of 16 cells failed, the first one is {FAILING}")
+    assert "ArithmeticError: on purpose" in printed.err
+    assert f"<dt>{FAILING}" in (folder / "report.html").read_text("utf-8")
+    found, expected = (rows_of(place / "tables/table2_tuned.csv") for place in (folder, out))
+    assert [row["LEML"] for row in found if row["percent"] == "40"] == [""] * 6
+    assert [row["LRML"] for row in found] == [row["LRML"] for row in expected]
+    assert main(arguments) == 0
+    assert capsys.readouterr() == ("", "")
+    assert comparable(contents(folder)) == comparable(run.files)
 
 
-@pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
-def test_without_the_libraries_of_the_report(missing, figure_run, out, tmp_path, monkeypatch, capsys):
-    shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("figures", "tables", "*.html"))
-    for name in [missing, *sys.modules]:
-        if name.partition(".")[0] == missing:
-            monkeypatch.setitem(sys.modules, name, None)  # to import it is an error
-    for name in ("lrml.report._axes", "lrml.report._draw", "lrml.report._maps"):  # they have imported it
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    assert main([*FIGURE2, "--out", str(tmp_path / "out")]) == 0
-    found = capsys.readouterr()
-    assert found.err.startswith("lrml reproduce: not all of the report was written (")
-    assert found.err.endswith('Install what it needs with: pip install "lrml[report]"\n')
-    assert len(found.err.splitlines()) == 1
-    expected = {name for name in figure_run.files if "ranks" in name or "times" in name}
-    expected |= {name for name in figure_run.files if missing != "matplotlib" and "figures/" in name}
-    made = {name: text for name, text in contents(tmp_path / "out").items() if name.startswith(("t", "f"))}
-    assert made == {name: figure_run.files[name] for name in expected}
-    assert f"wrote {len(made)} files to {tmp_path / 'out'}\n" in found.out
-    assert not (tmp_path / "out/report.html").exists()
+@pytest.mark.parametrize("missing", ["matplotlib", "jinja2", "pandas"])
+def test_what_is_not_installed_is_told_before_anything_is_computed(missing, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, missing, None)  # to import it is an error
+    assert main([*FIGURE2, "--out", str(tmp_path)]) == 2
+    printed = capsys.readouterr()
+    assert re.fullmatch(rf"lrml reproduce: error: {missing} .*lrml\[paper\]\"\n", printed.err)
+    assert os.listdir(tmp_path) == []
+
+
+# Killed runs
+
+ARGUMENTS = ("reproduce", "fig2", "--seeds", "1", "--jobs", "2", "--out")
+N_CELLS = 14
+# What a run that was killed may leave, and what is somebody else's.
+REMAINS = ("tables/.ranks.csv.99999999.part", "cells/.a.npz.99999999.part", ".report.html.9.part")
+FOREIGN = ("notes.part", "tables/.hidden")
+
+
+def kill_when(condition, folder):
+    """Run until something has come to pass; then kill the parent, and it alone."""
+    process = Program(*ARGUMENTS, folder)
+    wait_until(lambda: condition() or process.poll() is not None)
+    process.send_signal(signal.SIGKILL)
+    process.result()
+    wait_until(lambda: not living(process.pid))
+    return process.returncode == -signal.SIGKILL
+
+
+def living(session):
+    """Return the processes of a session; those that have ended and wait to be taken notice of are none."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, _, of_session = (path / "stat").read_text().rpartition(")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        if int(of_session) == session and state != "Z":
+            found.append(int(path.name))
+    return found
+
+
+@pytest.mark.skipif(not CAN_FORK or not Path("/proc/self/stat").exists(), reason="forks and /proc of Linux")
+def test_a_run_that_is_killed_twice_ends_with_the_same_files(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run = program(*ARGUMENTS, whole)
+    assert (run.returncode, without_progress(run.stderr)) == (0, "")
+    expected = comparable(contents(whole))
+    for condition in (
+        lambda: len(list(killed.glob("cells/*.npz"))) >= N_CELLS // 2,
+        lambda: any((killed / "tables").glob("*.csv")),  # the report is being written
+    ):
+        before = contents(killed) if killed.exists() else {}
+        assert kill_when(condition, killed)
+        assert before.items() <= contents(killed).items()  # nothing is computed or written anew
+    for name in (*REMAINS, *FOREIGN):
+        (killed / name).parent.mkdir(exist_ok=True)
+        (killed / name).write_text("half a file")
+    again = program(*ARGUMENTS, killed)
+    assert (again.returncode, without_progress(again.stderr)) == (0, "")
+    assert again.stdout == run.stdout.replace(str(whole), str(killed))
+    for name in FOREIGN:
+        (killed / name).unlink()
+    assert comparable(contents(killed)) == expected
+    assert len(list(killed.glob("cells/*"))) == N_CELLS

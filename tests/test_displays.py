@@ -21,6 +21,7 @@ from lrml import (
     PathDisplay,
     SpectrumDisplay,
 )
+from lrml.inspection import low_rank_gain
 
 plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
 
@@ -137,7 +138,7 @@ def test_one_parameter_is_a_line(data):
 
 
 def test_the_gain_of_low_rank_is_drawn_above_the_noise(data):
-    display = LowRankDisplay.from_data(*data, name="data")
+    display = LowRankDisplay(low_rank_gain(*data), name="data").plot()
     found = display.found
     np.testing.assert_array_equal(display.ax_.lines[1].get_ydata(), found.singular_values)
     (noise,) = display.ax_.collections

@@ -46,12 +46,12 @@ class _Display:
 
     def _axes(self, ax: Any, size: tuple[float, float] = (5.0, 3.4)) -> Any:
         """Return the given axes, or those of a new figure, and remember them."""
-        try:
-            pyplot = import_module("matplotlib.pyplot")
-        except ImportError as error:
-            remedy = 'which is not installed. Get it with: pip install "lrml[plots]"'
-            raise ImportError(f"{type(self).__name__} needs matplotlib, {remedy}") from error
         if ax is None:
+            try:
+                pyplot = import_module("matplotlib.pyplot")
+            except ImportError as error:
+                remedy = 'which is not installed. Get it with: pip install "lrml[plots]"'
+                raise ImportError(f"{type(self).__name__} needs matplotlib, {remedy}") from error
             _, ax = pyplot.subplots(figsize=size, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         return ax
@@ -131,13 +131,6 @@ class LowRankDisplay(_Display):
     def __init__(self, found: Any, *, name: str | None = None) -> None:
         self.found = found
         self.name = name
-
-    @classmethod
-    def from_data(cls, X: Any, Y: Any, *, name: str | None = None, ax: Any = None, **options: Any) -> Self:
-        """Draw what `lrml.inspection.low_rank_gain` finds in data; it takes the options."""
-        from lrml.inspection import low_rank_gain  # noqa: PLC0415 - the other displays need no models
-
-        return cls(low_rank_gain(X, Y, **options), name=name).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on the given axes, or on new ones; return the display."""

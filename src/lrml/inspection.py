@@ -11,12 +11,13 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from lrml._inner import free_values, inner_model, label_vectors
-from lrml._shown import shown
+from lrml._shown import shortened, shown
 from lrml.core.arrays import is_sparse, to_host
 from lrml.core.checks import check_integer
 from lrml.core.penalties import TailSum
+from lrml.displays import SpectrumDisplay
 from lrml.estimators import LRMLCV, SpectralRegressor, SpectralRegressorCV
-from lrml.report import column, dots, figure, lines, page, rounded, series, table
+from lrml.report import canvas, column, figure, page, rounded, table
 
 __all__ = ["LowRankGain", "ModelDescription", "describe_model", "low_rank_gain"]
 
@@ -29,7 +30,7 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 
 _N_RELATED = 3
 _CLEAR = 0.2  # a smaller cosine is not called a relation
-_MOST_PANELS = 6
+_MOST_PANELS, _LONGEST_NAME = 6, 28
 _BLOCK = 1 << 20  # cosines at once
 
 
@@ -361,29 +362,42 @@ def _clear(related: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
-    sigma, bands = found.singular_values, []
     caption = "Singular values of the coefficients."
     if found.theta is not None:
         caption += f" The penalty acts on the shaded tail, beyond theta = {found.theta}."
-        end = max(len(sigma), found.theta + 1) + 0.5
-        bands = [{"low": found.theta + 0.5, "high": end, "name": "tail"}]
     elif found.space == "predictions":
         caption += " The penalty acts on those of the predictions."
-    drawn = [series("singular value", [k + 1.0 for k in range(len(sigma))], sigma, "line")]
-    panel = lines("singular values", "index", "singular value", drawn, bands=bands, from_zero=True)
-    return figure("figure-spectrum", "Spectrum", caption, "Descending singular values.", [panel])
+    display = SpectrumDisplay(found.singular_values, theta=found.theta)
+    alt = "Descending singular values."
+    return figure(
+        "figure-spectrum", "Spectrum", caption, alt, lambda: display.plot(canvas(4.4, 3.2).subplots())
+    )
 
 
 def _features_figure(found: ModelDescription) -> list[dict[str, Any]]:
-    panels = []
-    for label in [label for label in found.labels if label["features"]][:_MOST_PANELS]:
-        names, coefficients = zip(*(one.values() for one in label["features"]), strict=True)
-        points = series("coefficient", list(coefficients), [], "points")
-        panels.append(dots(label["name"], "coefficient", list(names), [points]))
-    if not panels:
+    shown = [label for label in found.labels if label["features"]][:_MOST_PANELS]
+    if not shown:
         return []
-    title = "Features that speak for labels"
     caption = (
         "Largest coefficients of the labels with the longest vectors; right of 0 they speak for a label."
     )
-    return [figure("figure-features", title, caption, "Coefficients.", panels, columns=3)]
+    title = "Features that speak for labels"
+    return [figure("figure-features", title, caption, "Coefficients.", lambda: _draw_features(shown))]
+
+
+def _draw_features(labels: Sequence[dict[str, Any]]) -> Any:
+    n_columns, most = min(3, len(labels)), max(len(label["features"]) for label in labels)
+    n_rows = -(-len(labels) // n_columns)
+    drawing = canvas(2.8 * n_columns, n_rows * (0.7 + 0.17 * most))
+    for panel, label in zip(drawing.subplots(n_rows, n_columns, squeeze=False).flat, labels, strict=False):
+        names, coefficients = zip(*(one.values() for one in label["features"]), strict=True)
+        panel.axvline(0.0, color="0.5", linewidth=0.6)
+        panel.plot(coefficients, range(len(names)), "o", markersize=5)
+        panel.set_yticks(
+            range(len(names)), [shortened(name, _LONGEST_NAME) for name in names], parse_math=False
+        )
+        panel.set_title(shortened(label["name"], _LONGEST_NAME), parse_math=False)
+        panel.set(ylim=(len(names) - 0.4, -0.6))
+    for panel in drawing.axes[len(labels) :]:
+        panel.remove()
+    return drawing

@@ -6,7 +6,7 @@ import itertools
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "input", "img", "br", "hr"}
-SVG_EMPTY = {"path", "use", "rect", "image"}  # closed by themselves
+SVG_EMPTY = {"path", "use", "rect", "image", "g", "defs"}  # closed by themselves
 
 
 class Page(HTMLParser):

@@ -1,128 +1,90 @@
-"""The HTML report as text: what is in it, that nothing leaves it, and that it can be read."""
+"""Pages as text: what is in them, that nothing leaves them, and that they can be read."""
 
 from __future__ import annotations
 
-import json
 import re
+import subprocess
+import sys
 from collections import Counter
-from itertools import pairwise
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
 
-from lrml.report import lines, render_html, series
+from lrml.evaluation import assess
+from lrml.report import column, figure, page, render_html, table
 from rendering.html_page import Page
-from rendering.sample_summary import HOSTILE, sample_summary
-from rendering.test_draw import make_figure
+from rendering.sample_page import COLUMNS, HOSTILE, N_ROWS, draw_lines, long_rows, sample_page
 
-pytest.importorskip("jinja2", reason="Jinja2 is not installed")
-pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+EMPTY = page("t", [], [], [], [])
 
 
 @pytest.fixture(scope="module")
-def page(text: str) -> Page:
+def found(text: str) -> Page:
     return Page(text)
 
 
-def test_same_summary_same_text(text: str) -> None:
-    summary = json.loads(json.dumps(sample_summary()))
-    assert render_html(summary) == text
-    assert summary == sample_summary()
+def test_the_same_page_has_the_same_text(text: str) -> None:
+    assert render_html(sample_page()) == text
+
+
+def test_an_evaluation_of_many_labels_is_below_a_megabyte() -> None:
+    rng = np.random.default_rng(0)
+    Y, scores = rng.random((60, 2_700)) < 0.05, rng.random((60, 2_700))
+    names = [f"a label with a name of some length {place}" for place in range(2_700)]
+    text = render_html(assess(Y.astype(int), scores, label_names=names, n_bootstrap=0).summary("many"))
+    assert text.count(names[-1]) == 1
     assert len(text.encode()) < 1_000_000
 
 
-def test_nothing_is_fetched(page: Page) -> None:
-    addresses = [
-        value
-        for attributes in page.attributes
-        for name, value in attributes.items()
-        if name in ("src", "href", "srcset", "action", "poster", "data", "xlink:href")
-    ]
-    assert len(addresses) > 10
-    links = {page.attributes[place]["href"] for place in page.all("a")}
+def test_a_table_is_cut_where_a_page_would_not_open() -> None:
+    rows = [{"theta": place} for place in range(3_005)]
+    found = Page(render_html(page("t", [], [], table("t", "T", "", COLUMNS[2:3], rows), [])))
+    assert len(found.rows(found.all("table")[0])) == 3_000
+    assert found.texts[found.all("li")[-1]] == "These are the first 3,000 of 3,005 rows."
+
+
+def test_nothing_is_fetched(found: Page) -> None:
+    names = ("src", "href", "srcset", "action", "poster", "data", "xlink:href")
+    addresses = [own[name] for own in found.attributes for name in names if name in own]
+    links = {found.attributes[place]["href"] for place in found.all("a")}
     assert all(address.startswith(("#", "data:")) or address in links for address in addresses)
-    assert not {"iframe", "object", "embed", "base"} & set(page.tags)
-    (policy,) = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
-    assert "default-src 'none'" in page.attributes[policy]["content"]
-    (style,) = page.all("style")
-    styles = page.texts[style]
-    assert "url(" not in styles
-    assert "@import" not in styles
+    assert {link for link in links if link[0] != "#"} == {"tables/short.csv", "figures/a%20b%3F.pdf"}
+    assert not {"iframe", "object", "embed", "base"} & set(found.tags)
+    (policy,) = found.all("meta", **{"http-equiv": "Content-Security-Policy"})
+    assert "default-src 'none'" in found.attributes[policy]["content"]
+    (style,) = found.all("style")
+    assert not re.search(r"url\(|@import", found.texts[style])
 
 
-def test_hostile_text_is_text(page: Page) -> None:
-    # The theme and the page's own script: no text of the summary became a third.
-    assert len(page.all("script")) == 2
-    assert not page.all("b", page.by_id("section-summary"))
-    items = [page.texts[place] for place in page.all("li", page.by_id("section-summary"))]
-    assert items == sample_summary()["summary"]
-    errors = [page.texts[place] for place in page.all("dd")]
-    assert errors == [failure["error"] for failure in sample_summary()["failures"]]
-    assert HOSTILE in page.texts[page.by_id("figure4")]
-    assert page.rows(page.all("table", page.by_id("table2"))[0])[4][0] == 'a <b> & "c"'
+def test_hostile_text_is_text(found: Page) -> None:
+    assert len(found.all("script")) == 1
+    places = [found.all("h1")[0], found.all("dd")[0], found.all("p", found.by_id("section-summary"))[0]]
+    places += [found.all("li", found.by_id("short"))[0], found.all("p", found.by_id("short"))[0]]
+    assert [found.texts[place] for place in places] == [HOSTILE] * 5
+    (drawing,) = found.all("svg", found.by_id("figure2"))
+    assert found.attributes[drawing]["aria-label"] == HOSTILE
+    words = [found.texts[place] for place in found.all("text", drawing)]
+    assert "$b$" in words
+    assert any(word.startswith("</script>") for word in words)
 
 
-def test_every_anchor_exists_once(page: Page) -> None:
-    ids = Counter(found["id"] for found in page.attributes if "id" in found)
+def test_numbers_and_words_come_first_and_figures_before_tables(found: Page) -> None:
+    sections = [own["id"] for own in found.attributes if own.get("id", "").startswith("section-")]
+    assert sections == [f"section-{name}" for name in ("summary", "failures", "figures", "tables", "about")]
+    assert found.rows(found.all("table")[0]) == [["values", "3 of 4", "4"]]
+    empty = Page(render_html(EMPTY))
+    sections = [own["id"] for own in empty.attributes if own.get("id", "").startswith("section-")]
+    assert sections == ["section-summary", "section-about"]
+
+
+def test_every_anchor_exists_once(found: Page) -> None:
+    ids = Counter(own["id"] for own in found.attributes if "id" in own)
     assert max(ids.values()) == 1
-    links = [page.attributes[place]["href"] for place in page.all("a")]
+    links = [found.attributes[place]["href"] for place in found.all("a")]
     assert all(link.removeprefix("#") in ids for link in links if link.startswith("#"))
-    summary = sample_summary()
-    assert {f"#{part['id']}" for part in summary["tables"] + summary["figures"]} <= set(links)
-    labels = [found["aria-labelledby"] for found in page.attributes if "aria-labelledby" in found]
-    assert all(label in ids for label in labels)
-
-
-def test_files_stand_beside_the_page(page: Page) -> None:
-    summary = sample_summary()
-    wanted = {part["id"]: ("tables", ("csv", "md", "tex")) for part in summary["tables"]}
-    wanted |= {part["id"]: ("figures", ("png", "svg", "pdf")) for part in summary["figures"]}
-    for part, (folder, suffixes) in wanted.items():
-        links = page.all("a", page.by_id(part))
-        addresses = [page.attributes[place]["href"] for place in links]
-        assert addresses == [f"{folder}/{part}.{suffix}" for suffix in suffixes]
-        for address in addresses:  # relative, and no way out of the folders beside the page
-            parts = urlsplit(address)
-            assert (parts.scheme, parts.netloc, parts.query, parts.fragment) == ("", "", "", "")
-            assert address.count("/") == 1
-    (paragraph,) = page.all("p", page.by_id("table2"), **{"class": "files"})
-    shown = re.sub(" of Table 2: average precision, ours and the paper's", "", page.texts[paragraph])
-    assert shown == "csv · md · tex"
-
-
-def test_an_odd_id_is_still_a_file_beside_the_page() -> None:
-    summary = sample_summary()
-    summary["figures"] = []
-    summary["tables"] = [{**summary["tables"][2], "id": "javascript:alert(1)?#"}]
-    page = Page(render_html(summary))
-    addresses = [
-        page.attributes[place]["href"] for place in page.all("a", page.by_id(summary["tables"][0]["id"]))
-    ]
-    assert [urlsplit(address).scheme for address in addresses] == [""] * 3
-    assert unquote(addresses[0]) == "tables/javascript:alert(1)?#.csv"
-
-
-def test_notes_and_helps_are_below_their_table(page: Page) -> None:
-    for table in sample_summary()["tables"]:
-        items = [page.texts[place] for place in page.all("li", page.by_id(table["id"]))]
-        helps = [f"{column['title']}: {column['help']}" for column in table["columns"] if column["help"]]
-        assert items == helps + table["notes"]
-
-
-def test_a_short_table_needs_no_search(page: Page) -> None:
-    for table in sample_summary()["tables"][:2]:
-        (label,) = (p for p in page.all("label", page.by_id(table["id"])) if page.texts[p].startswith("Find"))
-        assert ("hidden" in page.attributes[label]) == (len(table["rows"]) < 8)
-
-
-def test_headings_are_in_order(page: Page) -> None:
-    levels = [int(tag[1]) for tag in page.tags if re.fullmatch("h[1-6]", tag)]
-    assert levels.count(1) == 1
-    assert levels[0] == 1
-    assert all(after <= before + 1 for before, after in pairwise(levels))
-    assert page.attributes[page.tags.index("html")]["lang"] == "en"
-    assert page.all("meta", name="viewport")
+    assert {"#figure1", "#figure2", "#short", "#long"} <= set(links)
+    assert found.attributes[found.tags.index("html")]["lang"] == "en"
 
 
 def expected_cell(value: Any, column: dict[str, Any]) -> str:
@@ -135,101 +97,75 @@ def expected_cell(value: Any, column: dict[str, Any]) -> str:
     return f"{round(value, digits):.{digits}f}".replace("-", "−")
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_tables_have_all_rows(page: Page, place: int) -> None:
-    table = sample_summary()["tables"][place]
-    (element,) = page.all("table", page.by_id(table["id"]))
-    wanted = [
-        [expected_cell(row[column["key"]], column) for column in table["columns"]] for row in table["rows"]
-    ]
-    assert page.rows(element) == wanted
-    heads = page.all("th", element, scope="col")
-    assert [page.texts[head] for head in heads] == [column["title"] for column in table["columns"]]
-    assert len(page.all("th", element, scope="row")) == len(table["rows"])
-    assert len(page.all("caption", element)) == 1
-    for number, row in enumerate(page.all("tr", page.all("tbody", element)[0])):
-        kind = table["rows"][number]["_class"]
-        assert page.attributes[row].get("class") == (f"row-{kind}" if kind else None)
+def test_tables_have_all_rows_and_mark_the_best(found: Page) -> None:
+    element = found.by_id("long")
+    rows = found.rows(found.all("table", element)[0])
+    wanted = [[expected_cell(row[one["key"]], one) for one in COLUMNS] for row in long_rows()]
+    assert rows == wanted
+    assert len(found.all("th", element, scope="row")) == N_ROWS
+    (short,) = found.all("table", found.by_id("short"))
+    assert found.rows(short) == [["a", "0.2500", "0.0000"]]  # a negative zero has no sign
+    assert [found.texts[place] for place in found.all("td", short, **{"class": "best"})] == ["0.2500"]
+    assert found.texts[found.all("li", element)[0]] == "theta: how many are free"
 
 
-def test_negative_zero_has_no_sign() -> None:
-    summary = sample_summary()
-    summary["tables"], summary["figures"] = summary["tables"][:1], []
-    summary["tables"][0]["rows"][0]["gap"] = -0.00001
-    page = Page(render_html(summary))
-    assert page.rows(page.all("table", page.by_id("table2"))[0])[0][4] == "0.0000"
+def test_a_table_without_rows_is_none() -> None:
+    assert table("t", "T", "", COLUMNS, []) == []
+    (one,) = table("t", "T", "", [column("a", "a", "number", 3)], [{"a": 0.1 + 0.2 - 0.3, "b": 1}])
+    assert one["rows"] == [{"_best": (), "a": 0.0}]
 
 
-def test_values_behind_a_plot(page: Page) -> None:
-    panel = sample_summary()["figures"][0]["panels"][0]
-    table = page.all("table", page.by_id("figure1"))[0]
-    rows = page.rows(table)
-    assert len(rows) == sum(len(series["x"]) for series in panel["series"])
-    first = panel["series"][0]
-    assert [float(text) for text in rows[2][1:]] == pytest.approx(
-        [first["x"][2], first["y"][2], first["low"][2], first["high"][2]], rel=1e-5
-    )
-    assert rows[8] == ["R&D <LRML>", "40", "–", "–", "–"]
-    without_bounds = page.rows(page.all("table", page.by_id("figure2"))[1])
-    assert without_bounds[0] == ["alternating", "0.001", "100"]
+# Drawings
 
 
-def test_a_table_of_very_many_points_is_left_out() -> None:
-    points = [float(place) for place in range(400)]
-    panels = [lines("many", "x", "y", [series("a", each, each, "line")]) for each in (points, points[:9])]
-    page = Page(render_html(sample_summary() | {"figures": [make_figure(panels)]}))
-    assert len(page.all("table", page.by_id("f"))) == 1
-
-
-def test_a_summary_with_nothing_in_it() -> None:
-    empty = {
-        "title": "t",
-        "about": [],
-        "summary": [],
-        "left_out": [],
-        "tables": [],
-        "figures": [],
-        "failures": [],
-    }
-    page = Page(render_html(empty))
-    for name in ("failures", "left-out", "tables", "figures"):
-        assert f"section-{name}" not in {found.get("id") for found in page.attributes}
-
-
-def test_drawings_have_words_and_a_description(page: Page) -> None:
-    for figure in sample_summary()["figures"]:
-        drawings = page.all("svg", page.by_id(figure["id"]), role="img")
-        for panel, drawing in zip(figure["panels"], drawings, strict=True):
-            assert page.attributes[drawing]["aria-label"] == f"{panel['title']}. {figure['alt']}"
-            words = [page.texts[place] for place in page.all("text", drawing)]
-            assert {panel["title"], panel["x"]["label"]} <= set(words)
-        names = {series["name"] for panel in figure["panels"] for series in panel.get("series", ())}
-        items = [page.texts[place].strip() for place in page.all("li", page.by_id(figure["id"]))]
-        assert set(items) == names
-        assert len(items) == len(names)
-
-
-def test_drawings_refer_to_parts_of_their_own(page: Page) -> None:
+def test_drawings_refer_to_parts_of_their_own(found: Page) -> None:
     drawing_of: dict[str, int] = {}
     references: list[tuple[str, int]] = []
-    for drawing in page.all("svg"):
-        for found in (page.attributes[place] for place in page.all_inside(drawing)):
-            drawing_of |= {found["id"]: drawing} if "id" in found else {}
-            names = re.findall(r"url\(#(.+?)\)", " ".join(found.values()))
-            names += [found["xlink:href"][1:]] if found.get("xlink:href", "").startswith("#") else []
+    for drawing in found.all("svg"):
+        for own in (found.attributes[place] for place in found.all_inside(drawing)):
+            drawing_of |= {own["id"]: drawing} if "id" in own else {}
+            names = re.findall(r"url\(#(.+?)\)", " ".join(own.values()))
+            names += [own["xlink:href"][1:]] if own.get("xlink:href", "").startswith("#") else []
             references += [(name, drawing) for name in names]
-    assert len(references) > 50
+    assert len(references) > 20
     assert all(drawing_of[name] == drawing for name, drawing in references)
 
 
-def test_the_theme_colours_words_axes_and_what_is_hollow(page: Page) -> None:
-    styles = [
-        page.attributes[place].get("style", "")
-        for drawing in page.all("svg")
-        for place in page.all_inside(drawing)
-    ]
-    together = " ".join(styles)
-    assert not re.search("#(000000|ffffff|333333)", together)
+def test_drawings_have_the_colours_of_the_page(found: Page) -> None:
+    (drawing,) = found.all("svg", found.by_id("figure1"))
+    together = " ".join(found.attributes[place].get("style", "") for place in found.all_inside(drawing))
+    assert not re.search("#(000000|ffffff|e6e6e6|cccccc)", together)
     for colour in ("currentColor", "var(--rule)", "var(--paper)"):
-        assert f"stroke: {colour}" in together
-    assert "stroke: #0072b2" in together
+        assert f": {colour}" in together
+    assert {"iteration", "linear scale"} <= {found.texts[place] for place in found.all("text", drawing)}
+    assert len(found.all("image", found.by_id("figure3"))) == 1  # thousands of points are no shapes
+
+
+def test_a_figure_is_drawn_once_whatever_a_user_has_set() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    calls: list[int] = []
+
+    def draw() -> Any:
+        calls.append(1)
+        return draw_lines()
+
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red"}):
+        odd = render_html(EMPTY | {"figures": [figure("f", "F", "", "", draw)]})
+    assert odd == render_html(EMPTY | {"figures": [figure("f", "F", "", "", draw_lines)]})
+    assert len(calls) == 1
+
+
+# What is imported
+
+
+@pytest.mark.parametrize("module", ["jinja2", "matplotlib"])
+def test_a_missing_library_names_the_remedy(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf'{module}.*pip install "lrml\[report\]"'):
+        render_html(sample_page())
+
+
+def test_importing_the_package_loads_no_other_library() -> None:
+    script = "import sys, lrml.report; print({'matplotlib', 'jinja2', 'pandas'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == "set()\n"

@@ -1,122 +1,165 @@
-"""Themes, plots, layout and print of the HTML report in a real Chromium."""
+"""Pages in a real Chromium: themes, layout, print, and tables that are sorted, searched and cut."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from rendering.browser import DESKTOP, PHONE, Opener, header, wait_until
+from rendering.browser import DESKTOP, PHONE, WIDE, Watched, wait_until
+from rendering.sample_page import HOSTILE, N_ROWS, long_rows
 
-pytestmark = pytest.mark.usefixtures("no_errors_and_no_network")
-
-NO_STORAGE = """Object.defineProperty(window, "localStorage", {
-    get() { throw new DOMException("refused", "SecurityError"); } })"""
 # The ground of the page, and the colours of its words, and of those in a drawing.
 COLOURS = """() => [
     getComputedStyle(document.body).backgroundColor,
     getComputedStyle(document.body).color,
     getComputedStyle(document.querySelector("#figure1 .plot text")).fill,
 ]"""
-
-
-def test_theme_follows_the_system_and_the_button(open_page: Opener) -> None:
-    page = open_page(scheme="dark")
-    dark = page.evaluate(COLOURS)
-    page.get_by_role("button", name="Light theme").click()
-    light = page.evaluate(COLOURS)
-    assert dark[1] == dark[2]
-    assert light[1] == light[2]
-    assert not set(dark) & set(light)
-    page.reload()
-    assert page.evaluate(COLOURS) == light  # remembered
-    page.emulate_media(color_scheme="light")
-    wait_until(page, "darkSystem.matches", False)
-    assert page.evaluate(COLOURS) == light
-    page.get_by_role("button", name="Dark theme").click()
-    assert page.evaluate(COLOURS) == dark
-
-
-def test_theme_without_storage_and_a_change_of_the_system(open_page: Opener) -> None:
-    page = open_page(script=NO_STORAGE)
-    light = page.evaluate(COLOURS)
-    page.emulate_media(color_scheme="dark")
-    wait_until(page, f"(({COLOURS})())[1] !== '{light[1]}'")
-    page.get_by_role("button", name="Light theme").click()
-    assert page.evaluate(COLOURS) == light
-
-
+# Texts of a drawing that are outside of it, or on top of each other.
 OVERLAPS = """() => Array.from(document.querySelectorAll(".plot svg")).flatMap((plot) => {
     const frame = plot.getBoundingClientRect();
     const texts = Array.from(plot.querySelectorAll("text")).filter((text) => text.textContent.trim());
     const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
     const outside = boxes.filter(([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1 ||
         box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
-    const found = outside.map(([text]) => `${plot.ariaLabel}: ${text} is outside`);
+    const found = outside.map(([text]) => `${text} is outside`);
     boxes.forEach(([text, a], place) => boxes.slice(place + 1).forEach(([other, b]) => {
         if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
-            Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1)
-            found.push(`${plot.ariaLabel}: ${text} on ${other}`);
+            Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1) found.push(`${text} on ${other}`);
     }));
-    if (boxes.length < 6) found.push(`${plot.ariaLabel}: only ${boxes.length} texts`);
     return found;
 })"""
-
-CLIPPED = """() => Array.from(document.querySelectorAll("td, th")).filter((cell) => {
-    const range = document.createRange();
-    range.selectNodeContents(cell);
-    const text = range.getBoundingClientRect(), box = cell.getBoundingClientRect();
-    const scroll = cell.closest(".scroll"), start = scroll?.getBoundingClientRect().left - scroll?.scrollLeft;
-    const right = scroll ? start + scroll.scrollWidth : innerWidth;
-    return text.left < box.left - 1 || text.right > box.right + 1 || text.bottom > box.bottom + 1 ||
-        box.right > right + 1;
-}).map((cell) => cell.textContent)"""
+WITHOUT_SCROLLING = "document.documentElement.scrollWidth <= innerWidth"
 
 
-def test_layout_follows_the_window(open_page: Opener) -> None:
-    page = open_page((PHONE[1], PHONE[0]))
-    ends = "Array.from(document.querySelectorAll('.plot svg'), (one) => one.getBoundingClientRect().right)"
-    for size, n_columns in ((PHONE, 1), (DESKTOP, 2)):  # figures stand one below another, or side by side
+@pytest.fixture(scope="module")
+def shared(watched: Watched) -> Any:
+    page = watched.open()
+    yield page
+    page.close()
+
+
+def test_the_theme_is_that_of_the_system(watched: Watched) -> None:
+    page = watched.open(scheme="dark")
+    dark = page.evaluate(COLOURS)
+    page.emulate_media(color_scheme="light")
+    wait_until(page, f"(({COLOURS})())[1] !== '{dark[1]}'")
+    light = page.evaluate(COLOURS)
+    for ground, words, drawn in (dark, light):
+        assert words == drawn != ground
+    assert not set(dark) & set(light)
+    page.close()
+
+
+def test_layout_follows_the_window(watched: Watched) -> None:
+    page = watched.open(PHONE)
+    for size in (PHONE, DESKTOP, WIDE):
         page.set_viewport_size({"width": size[0], "height": size[1]})
-        wait_until(page, f"Math.max(...{ends}) <= innerWidth")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        wait_until(page, WITHOUT_SCROLLING)
         wait_until(page, OVERLAPS, [])
-        lefts = "(all) => new Set(all.map((plot) => Math.round(plot.getBoundingClientRect().left))).size"
-        assert page.eval_on_selector_all("#figure1 .plot", lefts) == n_columns
-        page.eval_on_selector_all("details", "(all) => all.forEach((one) => { one.open = true; })")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert page.evaluate(CLIPPED) == []
-        page.eval_on_selector_all("details", "(all) => all.forEach((one) => { one.open = false; })")
-    page.locator("#all-runs .more").click()
-    box = page.locator("#all-runs .scroll")
-    assert box.evaluate("(box) => box.scrollHeight > 2 * box.clientHeight")
+    boxes = (
+        "Array.from(document.querySelectorAll('.scroll')).every((box) => box.scrollWidth <= box.clientWidth)"
+    )
+    wait_until(page, boxes)
+    page.locator("#long .more").click()
+    box = page.locator("#long .scroll")
     box.evaluate("(box) => { box.scrollTop = box.scrollHeight; }")
     tops = [
-        part.evaluate("(part) => part.getBoundingClientRect().top") for part in (box, header(page, "score"))
+        part.evaluate("(part) => part.getBoundingClientRect().top")
+        for part in (box, page.locator("#long thead th").first)
     ]
-    assert 0 <= tops[1] - tops[0] <= 3  # the header stays
+    assert 0 <= tops[1] - tops[0] <= 3  # the header stays in sight
+    page.close()
 
 
-def test_print_shows_everything(open_page: Opener) -> None:
-    page = open_page(scheme="dark")
-    page.locator("#all-runs").get_by_label("method").select_option("LRML")
-    screen = page.evaluate(COLOURS)
-    page.emulate_media(media="print")
-    heights = page.eval_on_selector_all(
-        "#all-runs .data tbody tr", "(rows) => rows.map((row) => row.getBoundingClientRect().height)"
-    )
-    assert len(heights) == 300
-    assert min(heights) > 5
-    assert page.locator("#all-runs .scroll").evaluate("(box) => box.scrollHeight <= box.clientHeight + 1")
-    wait_until(page, COLOURS, ["rgb(255, 255, 255)", "rgb(0, 0, 0)", "rgb(0, 0, 0)"])
-    assert not page.locator(".controls").first.is_visible()
-    assert page.locator("#figure1").evaluate("(figure) => getComputedStyle(figure).breakInside") == "avoid"
-    page.emulate_media(media="screen")
-    wait_until(page, COLOURS, screen)
+def test_print_shows_everything(watched: Watched) -> None:
+    page = watched.open(scheme="dark")
+    page.emulate_media(media="print", color_scheme="light")
+    rows = "(rows) => rows.filter((row) => row.getBoundingClientRect().height > 5).length"
+    assert page.eval_on_selector_all("#long tbody tr", rows) == N_ROWS
+    assert page.locator("#long .scroll").evaluate("(box) => box.scrollHeight <= box.clientHeight + 1")
+    assert not page.locator("#long label").is_visible()
+    page.close()
 
 
-def test_keyboard_reaches_the_content_first(open_page: Opener) -> None:
-    page = open_page()
+def test_keyboard_reaches_the_content_first(watched: Watched) -> None:
+    page = watched.open()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    assert page.evaluate("document.activeElement.getBoundingClientRect().top >= 0")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "content"
+    page.close()
+
+
+def test_without_scripts_all_rows_are_there(watched: Watched) -> None:
+    page = watched.open(java_script_enabled=False)
+    assert page.locator("#long tbody tr:visible").count() == N_ROWS
+    assert not page.locator("#long .more, #long input").first.is_visible()
+    page.close()
+
+
+# Tables
+
+
+def thetas(page: Any, *, shown_only: bool = False) -> list[str]:
+    rows = "tr:not([hidden], .later)" if shown_only else "tr"
+    script = "(rows) => rows.map((row) => row.cells[2].textContent)"
+    found: list[str] = page.eval_on_selector_all(f"#long tbody {rows}", script)
+    return found
+
+
+def ordered(rows: list[dict[str, Any]], key: str, *, down: bool = False) -> list[dict[str, Any]]:
+    """Sort as Python does: stable, missing values last, text without regard to case."""
+    known = [row for row in rows if row[key] is not None]
+
+    def rank(row: dict[str, Any]) -> Any:
+        return row[key].lower() if isinstance(row[key], str) else row[key]
+
+    return sorted(known, key=rank, reverse=down) + [row for row in rows if row[key] is None]
+
+
+def test_a_click_sorts_down_and_back(shared: Any) -> None:
+    rows = long_rows()
+    for key in ("dataset", "gap"):
+        head = shared.locator("#long thead th", has_text=key)
+        for down, word in ((False, "ascending"), (True, "descending")):
+            head.get_by_role("button").click()
+            rows = ordered(rows, key, down=down)
+            assert thetas(shared) == [str(row["theta"]) for row in rows]
+            assert head.get_attribute("aria-sort") == word
+    head.get_by_role("button").focus()
+    shared.keyboard.press("Enter")
+    assert thetas(shared) == [str(row["theta"]) for row in long_rows()]
+    assert shared.locator("#long [aria-sort]").count() == 0
+
+
+def test_scores_are_sorted_as_they_are_shown_and_missing_ones_last(shared: Any) -> None:
+    head = shared.locator("#long thead th", has_text="score").get_by_role("button")
+    head.click()
+    shown = shared.eval_on_selector_all(
+        "#long tbody tr", "(rows) => rows.map((row) => row.cells[3].textContent)"
+    )
+    n_missing = sum(row["score"] is None for row in long_rows())
+    assert shown[-n_missing:] == ["–"] * n_missing
+    values = [float(text.replace("−", "-")) for text in shown[:-n_missing]]
+    assert values == sorted(values)
+    head.dblclick()
+
+
+def test_a_long_table_begins_with_25_rows_and_is_searched(shared: Any) -> None:
+    table = shared.locator("#long")
+    assert not shared.locator("#short .more").is_visible()
+    assert not shared.locator("#short input").is_visible()
+    assert len(thetas(shared, shown_only=True)) == 25
+    table.get_by_role("button", name=f"Show all {N_ROWS} rows").click()
+    assert len(thetas(shared, shown_only=True)) == N_ROWS
+    fewer = table.get_by_role("button", name="Show the first 25 rows only")
+    assert fewer.get_attribute("aria-expanded") == "true"
+    fewer.click()
+    table.get_by_label("Find").fill("ALERT  m3")
+    wanted = [row for row in long_rows() if (row["dataset"], row["method"]) == (HOSTILE, "m3")]
+    assert thetas(shared, shown_only=True) == [str(row["theta"]) for row in wanted]
+    table.get_by_label("Find").fill("nothing has this")
+    assert thetas(shared, shown_only=True) == []
+    table.get_by_label("Find").fill("")
+    assert len(thetas(shared, shown_only=True)) == 25

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import lrml
-from experiments.runner_jobs import wait_until
 from forking import CAN_FORK, Program
 from lrml import MLFro, TextTagger
+from waiting import wait_until
 
 HARMFUL = '<script>document.title = "harm"</script>'
 TEXTS = [

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import lrml
-from experiments.runner_jobs import wait_until
 from lrml import LRML, MLFro, TextTagger
 from lrml.cli import main
 from serving.running import HARMFUL, TAGS, TEXTS, serving, text_model, without_server
+from waiting import wait_until
 
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 

@@ -111,7 +111,7 @@ def _published(name: str) -> Mapping[str, str]:
     """Return the paper's row of Table 1, if there is one."""
     if name not in mulan_entries():
         return {}  # without the slow import
-    from lrml.experiments import published_table1
+    from lrml.paper import published_table1
 
     with suppress(ValueError):
         return published_table1(name)

@@ -5,32 +5,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from lrml._files import remove_remains, writable_folder, write_atomically
+from lrml._files import writable_folder
 from lrml.cli._options import CommandError, DataHome, one_of, option, user_errors
-from lrml.experiments import DATASETS, PROTOCOLS, TARGETS
+from lrml.paper import DATASETS, PROTOCOLS, TARGETS
 
 if TYPE_CHECKING:
-    from lrml.experiments import Plan
-    from lrml.experiments.runner import Progress
+    from lrml.paper import Plan
 
 _MOST_SEEDS = 3
 _DATASETS = f"Which of {', '.join(DATASETS)}; one that is not at hand is downloaded (default: those at hand)."
 _JOBS = "Processes at a time (default: one per core)."
 _SEEDS = f"Choices of the validation rows, from 1 to {_MOST_SEEDS} (default: {_MOST_SEEDS})."
-_SECONDS_BETWEEN_LINES, _SECONDS_TO_JUDGE = 30.0, 5.0
-_REMEDY = (
-    "lrml reproduce: not all of the report was written ({reason}). "
-    'Install what it needs with: pip install "lrml[report]"'
-)
 # Tables that are short enough to print; the others are in the report.
 _PRINTED = ("table1", "counts")
 _PAPER_LAYOUT = ("table2_paper", "table2_tuned", "table2_kernel")
@@ -71,16 +63,17 @@ def reproduce(
 
     Without arguments: everything for which data is at hand. Yeast comes with lrml; the others are found in
     --data-home, LRML_DATA_HOME or the cache (lrml datasets fetch bibtex delicious corel5k). Results go to
-    the folder of --out: report.html to look at, tables/ as CSV, Markdown and LaTeX, figures/ as PNG, SVG and
-    PDF, and results.jsonl with one line per finished cell. Run it again to go on after an interruption: what
-    is finished is not computed again. Tables and figures of another selection in the same folder stay;
-    report.html is about the last one.
+    the folder of --out: report.html to look at, tables/ as CSV, figures/ as PNG, SVG and PDF, and cells/ with
+    one file per finished cell. Run it again to go on after an interruption: what is finished is not computed
+    again. Tables and figures of another selection in the same folder stay; report.html is about the last one.
     """
-    from lrml.cli._console import advise
+    from concurrent.futures.process import BrokenProcessPool
+
+    from lrml._progress import progress
+    from lrml.cli._console import advise, answer
     from lrml.datasets import fetch_mulan
-    from lrml.experiments import is_at_hand, make_plan
-    from lrml.experiments import reproduce as run
-    from lrml.experiments.runner import Store, WorkerError
+    from lrml.paper import is_at_hand, make_plan
+    from lrml.report import needed
 
     if data_home is not None:
         if not Path(data_home).is_dir():
@@ -93,37 +86,64 @@ def reproduce(
     _check_choice(plan, target, "--datasets", datasets, "datasets")
     _check_choice(plan, target, "--protocol", protocol, "protocols")
     folder = writable_folder(out)
-    store = Store(folder)
     with user_errors():
+        for library in ("pandas",) if no_plots else ("pandas", "matplotlib", "jinja2"):
+            needed(library, "paper")
         for name in plan.datasets:  # those that were asked for by name
             if not is_at_hand(name):
                 fetch_mulan(name)
-    with _progress(len(plan.jobs), quiet=quiet) as report:
+    from lrml.paper import reproduce as run  # which imports pandas
+
+    with nullcontext() if quiet else progress("lrml reproduce", "cells") as report:
         try:
-            summary = run(plan, store, n_workers=jobs or _cores(), on_event=report)
-        except WorkerError as error:
-            raise CommandError(str(error)) from error
-        except KeyboardInterrupt:
-            advise(
-                f"{len(store.records())} cells are finished and kept; the same command goes on from there."
+            content, written = run(
+                plan,
+                folder,
+                n_workers=jobs or _cores(),
+                tell=report and (lambda done, total, cell: report.update(done, total, cell["dataset"])),
+                with_figures=not no_plots,
             )
+        except BrokenProcessPool as error:
+            raise CommandError(
+                "worker processes die again and again. Free some memory or pass --jobs 1, and run again: "
+                "what is finished is kept."
+            ) from error
+        except KeyboardInterrupt:
+            kept = len(list(folder.glob("cells/*.npz")))
+            advise(f"{kept} cells are finished and kept; the same command goes on from there.")
             raise
-    with store.writer():  # no other run writes the report, or removes our temporary files
-        written = _write(folder, summary, with_figures=not no_plots)
     if not quiet:  # the files are safe before anything is printed
-        _print(summary, _PRINTED + (_PAPER_LAYOUT if target == "table2" else ()), folder, written)
-    if failures := summary["failures"]:
+        printed = _PRINTED + (_PAPER_LAYOUT if target == "table2" else ())
+        answer(
+            None,
+            *(f"{row[0]}: {row[1]} (paper: {row[2]})" for row in content["numbers"][1:]),
+            *(table for table in content["tables"] if table["id"] in printed),
+            *([_left_out(plan)] if plan.left_out else []),
+            f"wrote {len(written)} files to {folder}",
+            *(f"look at {path}" for path in written if path.suffix == ".html"),
+            as_json=False,
+        )
+    if failures := content["failures"]:
+        name, reason = failures[0]
         advise(
-            f"lrml reproduce: {len(failures)} of {len(plan.jobs)} cells failed, the first one is "
-            f"{failures[0]['cell']} ({failures[0]['error']}). The report has the others; run again to try "
-            "the failed ones once more."
+            f"lrml reproduce: {len(failures)} of {len(plan.cells)} cells failed, the first one is {name} "
+            f"({reason}). Run again to try the failed ones once more."
         )
     return 1 if failures else 0
 
 
-def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None, attribute: str) -> None:
+def _left_out(plan: Plan) -> str:
+    names = plan.left_out
+    return (
+        f"Left out, because the data is not on this machine: {', '.join(names)}. Get it with "
+        f"lrml datasets fetch {' '.join(names)}, or point --data-home (or LRML_DATA_HOME) to a folder that "
+        "has it, and run again; what is finished is not computed again."
+    )
+
+
+def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None, key: str) -> None:
     """Refuse datasets or protocols that the target does not have."""
-    names = [name for experiment in plan.experiments.values() for name in getattr(experiment, attribute)]
+    names = [name for experiment in plan.experiments.values() for name in experiment.get(key, ())]
     if names and given and not set(names) & set(given):
         raise CommandError(
             f"{option} is {', '.join(given)}, but {target} has {', '.join(dict.fromkeys(names))} only. Leave "
@@ -134,86 +154,3 @@ def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None,
 def _cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-@contextmanager
-def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """Yield a function to call after every finished cell.
-
-    It draws a bar on standard error, or, if that is no terminal, writes a line every half minute.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    console, best, last = Console(stderr=True, highlight=False), dict[str, tuple[float, str]](), 0.0
-    drawn, written = console.is_terminal and not quiet, not (console.is_terminal or quiet)
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}  {task.description}"))
-    with Bar(*columns, console=console, transient=True, disable=not drawn) as bar:
-        task = bar.add_task("starting", total=total, left="")
-
-        def tell(event: Progress) -> None:
-            nonlocal last
-            words, left = _words(event.record, best), _time_left(event)
-            bar.update(task, completed=event.done, left=left, description=words)
-            if written and event.seconds - last >= _SECONDS_BETWEEN_LINES:
-                last = event.seconds
-                console.print(f"{event.done} of {event.total} cells, {left}; {words}", soft_wrap=True)
-
-        yield tell
-
-
-def _words(record: dict[str, Any], best: dict[str, tuple[float, str]]) -> str:
-    """Describe a record in a few words, with the best average precision on its dataset so far."""
-    payload = record["payload"]
-    dataset: str = payload["dataset"]
-    if record["status"] != "ok":
-        return f"{record['key']} failed"
-    value = record["result"].get("metrics", {}).get("average_precision")
-    if value is not None:
-        found = value, f"{payload['method']}, {payload['protocol']}"
-        best[dataset] = max(best.get(dataset, found), found)
-    if dataset not in best:
-        return dataset
-    value, name = best[dataset]
-    return f"{dataset}: best average precision {value:.4f} ({name})"
-
-
-def _time_left(event: Progress) -> str:
-    if event.seconds_left is None or event.seconds < _SECONDS_TO_JUDGE:
-        return ""  # the time of the first cells includes the start of the workers
-    return f"about {timedelta(seconds=round(event.seconds_left))} left"
-
-
-def _write(folder: Path, summary: dict[str, Any], *, with_figures: bool) -> list[Path]:
-    """Write the report; without the libraries for figures and page, the tables."""
-    from lrml.cli._console import advise
-    from lrml.experiments import report_files
-
-    written = []
-    parts = [folder / part for part in (("tables", "figures") if with_figures else ("tables",))]
-    for part in [folder, *parts]:
-        remove_remains(writable_folder(part))
-    try:
-        for name, content in report_files(summary, with_figures=with_figures):
-            write_atomically(folder / name, content)
-            written.append(folder / name)
-    except ImportError as error:
-        advise(_REMEDY.format(reason=str(error).split(".")[0]))
-    return written
-
-
-def _print(summary: dict[str, Any], printed: tuple[str, ...], folder: Path, written: list[Path]) -> None:
-    from lrml.cli._console import answer
-
-    answer(
-        None,
-        *(table for table in summary["tables"] if table["id"] in printed),
-        *(f"{number}. {sentence}" for number, sentence in enumerate(summary["summary"], start=1)),
-        "",
-        *summary["left_out"],
-        *(f"failed: {failure['cell']}: {failure['error']}" for failure in summary["failures"]),
-        f"wrote {len(written)} files to {folder}",
-        *(f"look at {path}" for path in written if path.suffix == ".html"),
-        as_json=False,
-    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any, TypeAlias
 
-from lrml.report import column, dots, figure, lines, page, series, table
+from lrml.report import canvas, column, draw_dots, figure, page, table
 
 _Plain: TypeAlias = dict[str, Any]
 _About: TypeAlias = Sequence[tuple[str, str]]
@@ -19,6 +20,10 @@ _TITLES = {
     "macro_f1": "macro-F1",
 }
 _N_WORST, _DIGITS = 15, 4
+# The metrics of the first rows of a page.
+_FIRST = ("precision_at_1", "average_precision", "micro_f1", "macro_f1", "hamming_loss")
+# As shapes, more points than this would be most of the page.
+_MANY_POINTS = 1_000
 
 
 def assessment_page(found: Any, title: str, about: _About) -> _Plain:
@@ -37,7 +42,7 @@ def assessment_page(found: Any, title: str, about: _About) -> _Plain:
     caption = f"Dots are values, bars {found.level:.0%} intervals."
     figures = [
         _metrics_figure({"value": found}, caption),
-        _labels_figure(found.labels, worst),
+        *_labels_figures(found.labels, worst),
         _reliability_figure(reliability),
     ]
     numbers = [_number(key, key) for key in ("value", "low", "high")]
@@ -55,7 +60,13 @@ def assessment_page(found: Any, title: str, about: _About) -> _Plain:
         ),
         *table("labels", "All labels", "", _label_columns(), found.labels),
     ]
-    return page(title, [], figures, tables, known)
+    first = [
+        (_titled(name), f"{one.value:.{_DIGITS}f}", f"{one.low:.{_DIGITS}f} to {one.high:.{_DIGITS}f}")
+        for name, one in found.metrics.items()
+        if name in _FIRST
+    ]
+    heading = "", "value", f"{found.level:.0%} interval"
+    return page(title, [], figures, tables, known, numbers=[heading, *first])
 
 
 def comparison_page(found: Any, title: str, about: _About) -> _Plain:
@@ -98,12 +109,17 @@ def comparison_page(found: Any, title: str, about: _About) -> _Plain:
             "Every pair of models by every metric.",
             tests,
             [{**test, "metric": _titled(test["metric"])} for test in found.tests],
-            filters=["metric"] if len(keys) > 2 else [],
         ),
         *table("labels", "F1 of each label", "", labels, f1),
     ]
     figures = [_metrics_figure(found.methods, caption)]
-    return page(title, [], figures, tables, [*about, *_known(first), *cuts])
+    rows = [
+        (_titled(name), *(f"{own.metrics[name].value:.{_DIGITS}f}" for own in found.methods.values()))
+        for name in first.metrics
+        if name in _FIRST
+    ]
+    known = [*about, *_known(first), *cuts]
+    return page(title, [], figures, tables, known, numbers=[("", *found.methods), *rows])
 
 
 def _known(found: Any) -> list[tuple[str, str]]:
@@ -140,7 +156,8 @@ def _side_by_side(found: Any, metric: str, keys: Mapping[str, str]) -> _Plain:
     }
     beaten = [other for other in values if best and all((one, other) in clear for one in best)]
     verdict = {"best": ", ".join(best) or None, "verdict": ", ".join(beaten) or None}
-    return {"metric": _titled(metric), **{keys[m]: value for m, value in values.items()}, **verdict}
+    row = {"metric": _titled(metric), **{keys[m]: value for m, value in values.items()}, **verdict}
+    return row | {"_best": [keys[method] for method in best]}
 
 
 # Columns and figures
@@ -182,31 +199,53 @@ def _said_bins(found: Any) -> str:
 
 
 def _metrics_figure(methods: Mapping[str, Any], caption: str) -> _Plain:
-    drawn = []
-    for method, found in methods.items():
-        value, low, high = (list(ends) for ends in zip(*found.metrics.values(), strict=True))
-        drawn.append(series(method, value, [], "points", low, high))
-    panel = dots("metrics", "value", [_titled(name) for name in found.metrics], drawn)
-    return figure("figure-metrics", "All metrics", caption, "One dot with its interval per metric.", [panel])
+    metrics = list(next(iter(methods.values())).metrics)
+    drawn = {
+        method: [list(ends) for ends in zip(*(found.metrics[name] for name in metrics), strict=True)]
+        for method, found in methods.items()
+    }
+    names, alt = [_titled(name) for name in metrics], "One dot with its interval per metric."
+    return figure("figure-metrics", "All metrics", caption, alt, lambda: draw_dots(names, drawn, "value"))
 
 
-def _labels_figure(labels: Sequence[_Plain], worst: Sequence[_Plain]) -> _Plain:
+def _labels_figures(labels: Sequence[_Plain], worst: Sequence[_Plain]) -> list[_Plain]:
     shown = [label for label in labels if label["support"] > 0]
-    support, f1, names = ([label[key] for label in shown] for key in ("support", "f1", "name"))
-    points = series("label", [float(rows) for rows in support], f1, "points", names=names)
-    panels = [lines("by frequency", "relevant rows", "F1", [points], "log", y_scale="linear")]
+    found = [
+        figure(
+            "figure-labels",
+            "F1 of each label",
+            "By the number of relevant rows.",
+            "F1 of the labels against their number of relevant rows.",
+            lambda: _draw_labels([label["support"] for label in shown], [label["f1"] for label in shown]),
+        )
+    ]
     if worst:
-        drawn = [series("label", [label["f1"] for label in worst], [], "points")]
-        panels.append(dots("the worst", "F1", [label["name"] for label in worst], drawn))
-    caption = "By the number of relevant rows, and the worst by name."
-    return figure("figure-labels", "F1 of each label", caption, "F1 of the labels.", panels, columns=2)
+        names, f1 = [label["name"] for label in worst], [label["f1"] for label in worst]
+        caption, alt = "Those with at least 5 relevant rows.", "The labels with the lowest F1, by name."
+        drawing = partial(draw_dots, names, {"F1": [f1]}, "F1")
+        found.append(figure("figure-worst", "Worst labels", caption, alt, drawing))
+    return found
+
+
+def _draw_labels(support: Sequence[float], f1: Sequence[float]) -> Any:
+    drawing = canvas(4.4, 3.2)
+    axes = drawing.subplots()
+    axes.plot(support, f1, "o", alpha=0.6, markeredgewidth=0, rasterized=len(f1) > _MANY_POINTS)
+    axes.set(xscale="log", xlabel="relevant rows", ylabel="F1")
+    return drawing
 
 
 def _reliability_figure(found: Any) -> _Plain:
-    score, frequency = ([one[key] for one in found.bins] for key in ("score", "frequency"))
-    drawn = [series("observed", score, frequency, "line")]
-    if found.probabilities:
-        drawn.append(series("perfect", [0.0, 1.0], [0.0, 1.0], "dashed"))
-    panel = lines("reliability", "mean score in a bin", "share of relevant labels", drawn)
     alt = "How often a label is relevant, by its score."
-    return figure("figure-reliability", "Reliability of the scores", _said_bins(found), alt, [panel])
+    title, draw = "Reliability of the scores", partial(_draw_reliability, found)
+    return figure("figure-reliability", title, _said_bins(found), alt, draw)
+
+
+def _draw_reliability(found: Any) -> Any:
+    drawing = canvas(4.4, 3.2)
+    axes = drawing.subplots()
+    if found.probabilities:
+        axes.plot([0, 1], [0, 1], "--", color="0.5", linewidth=1)
+    axes.plot([one["score"] for one in found.bins], [one["frequency"] for one in found.bins], "o-")
+    axes.set(xlabel="mean score in a bin", ylabel="share of relevant labels")
+    return drawing

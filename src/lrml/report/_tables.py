@@ -1,192 +1,96 @@
-"""The tables of a summary as CSV, Markdown and LaTeX."""
+"""Tables as plain data, and the cells that a page shows of them."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-# What Markdown, or GitHub's version of it, would read as markup. An underscore within a word is a letter.
-_MARKUP = re.compile(r"[\\|`*<\[\]~$]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])")
-_BLOCK_START = re.compile(r"^(?:(\d+)(?=[.)])|(?=[#+\-=>]))")
+Plain: TypeAlias = dict[str, Any]
+
+# Significant digits and decimals of a number in a table. Beyond them values depend on the order of sums, and
+# a difference that should be 0 is not.
+_DIGITS, _DECIMALS = 10, 12
+_MISSING = "–"
+# A page holds so many rows of a table: labels may be tens of thousands, and a page should open at once.
+_MOST_ROWS = 3_000
 
 
-def render_tables(summary: Mapping[str, Any]) -> dict[str, bytes]:
-    """Write every table of a summary in three formats.
+def rounded(value: Any) -> Any:
+    """Round every float in plain data to ten significant digits, and twelve decimals.
 
-    Parameters
-    ----------
-    summary : mapping
-        The summary of a reproduction; only ``summary["tables"]`` is read.
+    What is not a finite number becomes None.
 
-    Returns
-    -------
-    dict of str to bytes
-        For every table ``{id}.csv`` (columns by key, ten significant digits), ``{id}.md`` (a pipe table) and
-        ``{id}.tex`` (UTF-8; needs the package booktabs, and longtable if there are more than 40 rows).
+    Examples
+    --------
+    >>> rounded({"name": "LRML", "y": [0.1 + 0.2, 0.1 + 0.2 - 0.3, float("nan")]})
+    {'name': 'LRML', 'y': [0.3, 0.0, None]}
     """
-    files: dict[str, bytes] = {}
-    for table in summary["tables"]:
-        files[f"{table['id']}.csv"] = _to_csv(table).encode()
-        files[f"{table['id']}.md"] = _to_markdown(table).encode()
-        files[f"{table['id']}.tex"] = _to_latex(table).encode()
-    return files
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return float(f"{round(value, _DECIMALS):.{_DIGITS}g}") + 0.0  # + 0.0 makes −0 a plain 0
+    if isinstance(value, Mapping):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return value
 
 
-def _to_csv(table: Mapping[str, Any]) -> str:
-    keys = [column["key"] for column in table["columns"] if not column["key"].startswith("_")]
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, fieldnames=keys, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _csv_value(row[key]) for key in keys} for row in table["rows"])
-    return stream.getvalue()
+def column(
+    key: str, title: str, kind: str = "text", digits: int | None = None, explanation: str | None = None
+) -> Plain:
+    """Describe a column; ``kind`` is "text", "integer", "number" or "seconds"."""
+    return {"key": key, "title": title, "kind": kind, "digits": digits, "help": explanation}
 
 
-def _csv_value(value: Any) -> Any:
-    """Round a float to ten digits: beyond that, machines differ in the order of their sums.
+def table(
+    name: str,
+    title: str,
+    caption: str,
+    columns: Sequence[Plain],
+    rows: Sequence[Mapping[str, Any]],
+    notes: Sequence[str] = (),
+) -> list[Plain]:
+    """Return a list with one table, or none without rows.
 
-    A carriage return in a text becomes a line feed, because readers of CSV take a bare one for the row's end.
+    Keys without a column are ignored, but ``_best``: the keys of the cells of a row that are the best of it.
     """
-    if isinstance(value, str):
-        return value.replace("\r\n", "\n").replace("\r", "\n")
-    return float(f"{value:.10g}") if isinstance(value, float) else value
+    if not rows:
+        return []
+    keys = [column["key"] for column in columns]
+    kept = [{"_best": row.get("_best", ())} | rounded({key: row[key] for key in keys}) for row in rows]
+    return [
+        {
+            "id": name,
+            "title": title,
+            "caption": caption,
+            "columns": list(columns),
+            "rows": kept,
+            "notes": list(notes),
+        }
+    ]
 
 
-def _shown_rows(table: Mapping[str, Any]) -> list[list[str]]:
-    """Return the cells as a reader sees them, before any format escapes them."""
-    return [[_shown(row[column["key"]], column) for column in table["columns"]] for row in table["rows"]]
+def shown_table(table: Mapping[str, Any]) -> Plain:
+    """Return a table for the template: of each row, text and class of the style sheet of every cell."""
+    rows, notes = table["rows"], table["notes"]
+    if len(rows) > _MOST_ROWS:
+        notes = [*notes, f"These are the first {_MOST_ROWS:,} of {len(rows):,} rows."]
+    return {**table, "rows": [list(_cells(row, table)) for row in rows[:_MOST_ROWS]], "notes": notes}
+
+
+def _cells(row: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for column in table["columns"]:
+        words = column["kind"] == "text"
+        looks = "words" * words, "best" * (column["key"] in row["_best"])
+        yield _shown(row[column["key"]], column), " ".join(filter(None, looks))
 
 
 def _shown(value: Any, column: Mapping[str, Any]) -> str:
-    """Write one value; a missing number is a dash, a missing text (such as a mark) is nothing."""
     if value is None:
-        return "" if column["kind"] == "text" else "–"
-    if column["kind"] in ("text", "integer"):
+        return _MISSING
+    if column["kind"] == "text":
         return str(value)
-    text = f"{value:.{column['digits']}f}"
-    return text if float(text) else text.removeprefix("-")
-
-
-def _to_markdown(table: Mapping[str, Any]) -> str:
-    header = [_markdown_cell(column["title"]) for column in table["columns"]]
-    body = [[_markdown_cell(cell) for cell in row] for row in _shown_rows(table)]
-    widths = [max(4, *map(len, cells)) for cells in zip(header, *body, strict=True)]
-    texts = [column["kind"] == "text" for column in table["columns"]]
-    rule = [
-        ":".ljust(width, "-") if text else ":".rjust(width, "-")
-        for width, text in zip(widths, texts, strict=True)
-    ]
-    lines = [_markdown_row(cells, widths, texts) for cells in (header, rule, *body)]
-    parts = [f"# {_markdown(table['title'])}", _paragraph(table["caption"]), "\n".join(lines)]
-    parts += ["\n".join(f"- {_paragraph(note)}" for note in table["notes"])]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _markdown_row(cells: list[str], widths: list[int], texts: list[bool]) -> str:
-    padded = (
-        cell.ljust(width) if text else cell.rjust(width)
-        for cell, width, text in zip(cells, widths, texts, strict=True)
-    )
-    return f"| {' | '.join(padded)} |"
-
-
-def _markdown_cell(text: str) -> str:
-    return "<br>".join(_markdown(line) for line in text.splitlines())
-
-
-def _paragraph(text: str) -> str:
-    """Escape a text that begins a line, where a hash or a number would begin a heading or a list."""
-    return _BLOCK_START.sub(r"\1\\", _markdown(text))
-
-
-def _markdown(text: str) -> str:
-    """Escape a text so that it is shown as it is, on one line."""
-    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
-
-
-# LaTeX
-
-_LONGEST_ON_A_PAGE = 40  # rows
-# How many characters of each size fit side by side on a page of the class article.
-_SIZES = ((72, r"\small"), (84, r"\footnotesize"))
-_SMALLEST = r"\scriptsize"
-_SPACING = r"\setlength{\tabcolsep}{4pt}\setlength{\belowcaptionskip}{6pt}"
-
-# Special characters of TeX, and the signs of our own texts that its standard fonts lack.
-_ESCAPES = str.maketrans(
-    {
-        **{sign: f"\\{sign}" for sign in "{}$&#_%"},
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "[": "{[}",  # after a row's end a bracket or a star would be read as its argument
-        "*": "{*}",
-        **{sign: f"${sign}$" for sign in "<>|"},
-        "•": r"$\bullet$",
-        "∘": r"$\circ$",
-        "−": "$-$",
-        "√": r"$\surd$",
-        "‖": r"$\Vert$",
-        "Σ": r"$\Sigma$",
-        "σ": r"$\sigma$",
-        "ᵀ": r"$^\top$",
-    }
-)
-
-
-def _to_latex(table: Mapping[str, Any]) -> str:
-    """Write a table as a ``table`` with a ``tabular``, or as a ``longtable`` if it does not fit on a page.
-
-    The label is ``tab:{id}``. "Table 2:" at the beginning of the title is left out: LaTeX counts itself.
-    """
-    rows = _shown_rows(table)
-    numeric = [column["kind"] != "text" for column in table["columns"]]
-    layout = "@{}" + "".join("r" if number else "l" for number in numeric) + "@{}"
-    header = _latex_row([_latex(column["title"]) for column in table["columns"]])
-    body = [_latex_row([_latex_cell(*pair) for pair in zip(row, numeric, strict=True)]) for row in rows]
-    title = re.sub(r"^Table\s+\S+?[.:]\s*", "", table["title"]).rstrip(".")
-    caption = _latex(f"{title}. {table['caption']}")
-    caption = rf"\caption{{{caption}}}\label{{tab:{table['id']}}}"
-    notes = [_latex(note) for note in table["notes"]]
-    size, head = _latex_size(table, rows), [r"\toprule", header, r"\midrule"]
-    if len(rows) > _LONGEST_ON_A_PAGE:
-        lines = [
-            r"% \usepackage{booktabs,longtable}",
-            *(rf"\begingroup{size}", _SPACING, rf"\begin{{longtable}}{{{layout}}}"),
-            *(caption + r"\\", *head, r"\endfirsthead", *head, r"\endhead", r"\bottomrule", r"\endfoot"),
-            *(*body, r"\end{longtable}"),
-            *(rf"\noindent {{\footnotesize {note}\par}}" for note in notes),
-            r"\endgroup",
-        ]
-    else:
-        lines = [
-            r"% \usepackage{booktabs}",
-            *(r"\begin{table}[htbp]", rf"\centering{size}", _SPACING, caption),
-            rf"\begin{{tabular}}{{{layout}}}",
-            *(*head, *body, r"\bottomrule", r"\end{tabular}"),
-            *(rf"\par\smallskip {{\footnotesize {note}\par}}" for note in notes),
-            r"\end{table}",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _latex_size(table: Mapping[str, Any], rows: Sequence[Sequence[str]]) -> str:
-    titles = [column["title"] for column in table["columns"]]
-    width = sum(max(map(len, cells)) + 2 for cells in zip(titles, *rows, strict=True))
-    return next((size for limit, size in _SIZES if width <= limit), _SMALLEST)
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _latex_cell(text: str, numeric: bool) -> str:
-    """Escape a cell; the hyphen of a negative number becomes a minus."""
-    return f"${text}$" if numeric and re.fullmatch(r"-[\d.]+", text) else _latex(text)
-
-
-def _latex(text: str) -> str:
-    """Escape a text so that LaTeX sets it as it is, on one line."""
-    return " ".join(text.split()).translate(_ESCAPES)
+    digits = 0 if column["kind"] == "integer" else column["digits"]
+    return f"{value:z.{digits}f}".replace("-", "−")  # "z" turns a rounded −0.0000 into 0.0000

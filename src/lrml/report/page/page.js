@@ -1,33 +1,12 @@
 "use strict";
 
-/* Theme: the system's unless the reader has chosen; colours come from the style sheet. */
-const root = document.documentElement;
-const darkSystem = matchMedia("(prefers-color-scheme: dark)");
-const themeButton = document.getElementById("theme");
-
-function isDark() {
-  return root.dataset.theme ? root.dataset.theme === "dark" : darkSystem.matches;
-}
-
-function nameTheme() {
-  themeButton.textContent = isDark() ? "Light theme" : "Dark theme";
-}
-
-function chooseTheme() {
-  root.dataset.theme = isDark() ? "light" : "dark";
-  try {
-    localStorage.setItem("lrml-theme", root.dataset.theme);
-  } catch (error) { /* not remembered where there is no storage */ }
-  nameTheme();
-}
-
-/* Tables. */
+/* Tables: sorted by a click on a heading, searched, and cut after the first rows. */
 const FIRST_ROWS = 25;
 
-function cellValue(row, place) {
-  const cell = row.cells[place];
-  if (cell.classList.contains("missing")) return null;
-  return cell.dataset.value === undefined ? cell.textContent.toLowerCase() : Number(cell.dataset.value);
+function valueOf(row, place) {
+  const text = row.cells[place].textContent;
+  if (row.cells[place].classList.contains("words")) return text.toLowerCase();
+  return text === "–" ? null : Number(text.replace("−", "-"));
 }
 
 function compare(first, second, sign) {
@@ -35,7 +14,7 @@ function compare(first, second, sign) {
   return sign * ((first > second) - (first < second));
 }
 
-/* Ascending, descending, and back to the order of the report; ties keep the order that they have. */
+/* Ascending, descending, and back to the order of the page; ties keep the order that they have. */
 function sortBy(table, original, header) {
   const turn = { ascending: "descending", descending: null }[header.getAttribute("aria-sort")];
   const order = turn === undefined ? "ascending" : turn;
@@ -43,96 +22,47 @@ function sortBy(table, original, header) {
   if (order) header.setAttribute("aria-sort", order);
   const rows = order ? Array.from(table.tBodies[0].rows) : original;
   if (order) {
-    const values = new Map(rows.map((row) => [row, cellValue(row, header.cellIndex)]));
+    const values = new Map(rows.map((row) => [row, valueOf(row, header.cellIndex)]));
     const sign = order === "ascending" ? 1 : -1;
     rows.sort((first, second) => compare(values.get(first), values.get(second), sign));
   }
   table.tBodies[0].append(...rows);
 }
 
-function plainText(text) {
-  return text.toLowerCase().replaceAll("−", "-");
-}
-
-/* Rows that do not match are hidden. Of the others, all but the first are put off until they are asked for. */
+/* Rows without all of the words are hidden. Of the others, all but the first are put off until asked for. */
 function showRows(article) {
-  const rows = Array.from(article.querySelector(".data").tBodies[0].rows);
-  const words = plainText(article.querySelector("input").value).split(/\s+/).filter(Boolean);
-  const chosen = Array.from(article.querySelectorAll("select")).filter((select) => select.selectedIndex > 0);
+  const words = article.querySelector("input").value.toLowerCase().split(/\s+/).filter(Boolean);
   const more = article.querySelector(".more");
-  const most = more.getAttribute("aria-expanded") === "true" ? rows.length : FIRST_ROWS;
+  const all = more.getAttribute("aria-expanded") === "true";
   let count = 0;
-  for (const row of rows) {
-    const text = plainText(Array.from(row.cells, (cell) => cell.textContent).join(" "));
-    row.hidden =
-      !words.every((word) => text.includes(word)) ||
-      !chosen.every((select) => row.cells[select.dataset.place].textContent === select.value);
+  for (const row of article.querySelector("tbody").rows) {
+    const text = Array.from(row.cells, (cell) => cell.textContent).join(" ").toLowerCase();
+    row.hidden = !words.every((word) => text.includes(word));
     count += !row.hidden;
-    row.classList.toggle("later", !row.hidden && count > most);
+    row.classList.toggle("later", !row.hidden && !all && count > FIRST_ROWS);
   }
-  const kind = words.length || chosen.length ? `matching rows, ${rows.length} in all` : "rows";
-  article.querySelector(".count").textContent = `showing ${Math.min(count, most)} of ${count} ${kind}`;
   more.hidden = count <= FIRST_ROWS;
-  more.textContent = most < rows.length ? `Show all ${count} rows` : `Show the first ${FIRST_ROWS} rows only`;
-}
-
-function switchRows(article, more) {
-  more.setAttribute("aria-expanded", String(more.getAttribute("aria-expanded") !== "true"));
-  showRows(article);
-  more.scrollIntoView({ block: "nearest" }); // a table that became shorter takes the button with it
-}
-
-function asCsv(table) {
-  const quote = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const exact = (cell) => (cell.classList.contains("missing") ? "" : cell.dataset.value ?? cell.textContent);
-  const rows = [...table.tHead.rows, ...Array.from(table.tBodies[0].rows).filter((row) => !row.hidden)];
-  return rows.map((row) => Array.from(row.cells, (cell) => quote(exact(cell))).join(",")).join("\n") + "\n";
-}
-
-function copyBySelection(text) {
-  const area = document.body.appendChild(document.createElement("textarea"));
-  area.value = text;
-  area.select();
-  const done = document.execCommand("copy");
-  area.remove();
-  return done;
-}
-
-async function copyTable(button, table) {
-  const text = asCsv(table);
-  let done = true;
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch (error) { // refused, or absent because the page came from a file
-    done = copyBySelection(text);
-    button.focus();
-  }
-  button.textContent = done ? "Copied" : "Copying is not allowed here";
-  setTimeout(() => { button.textContent = "Copy as CSV"; }, 2000);
+  more.textContent = all ? `Show the first ${FIRST_ROWS} rows only` : `Show all ${count} rows`;
 }
 
 function prepareTable(article) {
-  const controls = article.querySelector(".controls");
-  if (!controls) return;
-  const table = article.querySelector("table.data");
+  const table = article.querySelector("table");
   const rows = Array.from(table.tBodies[0].rows);
-  controls.hidden = false;
-  controls.addEventListener("input", () => showRows(article));
   const more = article.querySelector(".more");
-  more.addEventListener("click", () => switchRows(article, more));
-  const copy = controls.querySelector(".copy");
-  copy.addEventListener("click", () => copyTable(copy, table));
+  article.querySelector("label").hidden = rows.length < 12;
+  article.querySelector("input").addEventListener("input", () => showRows(article));
+  more.addEventListener("click", () => {
+    more.setAttribute("aria-expanded", String(more.getAttribute("aria-expanded") !== "true"));
+    showRows(article);
+    more.scrollIntoView({ block: "nearest" }); // a table that became shorter takes the button with it
+  });
   for (const header of table.tHead.rows[0].cells) {
     header.firstElementChild.addEventListener("click", () => {
       sortBy(table, rows, header);
       showRows(article);
     });
   }
-  showRows(article); // a browser may have kept the choices of the last visit
+  showRows(article); // a browser may have kept the words of the last visit
 }
 
 document.querySelectorAll("article.table").forEach(prepareTable);
-themeButton.hidden = false;
-themeButton.addEventListener("click", chooseTheme);
-darkSystem.addEventListener("change", nameTheme);
-nameTheme();

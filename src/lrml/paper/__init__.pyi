@@ -1,0 +1,14 @@
+from ._plan import DATASETS, PROTOCOLS, TARGETS, Plan, is_at_hand, make_plan
+from ._published import published_table1
+from ._summary import reproduce
+
+__all__ = [
+    "DATASETS",
+    "PROTOCOLS",
+    "TARGETS",
+    "Plan",
+    "is_at_hand",
+    "make_plan",
+    "published_table1",
+    "reproduce",
+]

@@ -1,0 +1,150 @@
+"""Figures, first rows and files of a run: what is drawn, against the results themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forking import quick_workers
+from lrml.paper import make_plan, reproduce
+from lrml.paper._cells import Result, name_of
+from lrml.paper._figures import excesses, figures
+from lrml.paper._summary import _numbers
+from lrml.paper._work import work
+from lrml.report import image
+from paper.sample import Run
+
+LEVELS = {"LRML": 0.62, "LEML": 0.6, "CPLST": 0.59, "MLTrace": 0.6, "MLFro": 0.58}
+
+
+def drawn(run: Run) -> dict[str, Any]:
+    return {figure["id"]: figure["draw"]() for figure in figures(run.models, run.results)}
+
+
+def lines_of(axes: Any) -> dict[str, Any]:
+    handles, labels = axes.get_legend_handles_labels()
+    return dict(zip(labels, handles, strict=True))
+
+
+@pytest.fixture(scope="module")
+def completion() -> Result:
+    (cell,) = make_plan("fig1").cells
+    values, arrays = work(cell)
+    return Result(cell, values, arrays)
+
+
+def curves(theta: int, alpha: float, stop: int = 20) -> Result:
+    falling = (100.0 + 50.0 * 0.3 ** np.arange(40.0)).tolist()
+    slow = (100.5 + 50.0 * 0.9 ** np.arange(40.0)).tolist()
+    found = [
+        {"method": "default solver", "objective": falling, "residual": 1e-8, "stop": stop},
+        {"method": "Algorithm 1, gamma = 1.01", "objective": slow, "residual": 1e-2, "stop": None},
+        {"method": "Algorithm 1, gamma = 1", "objective": slow, "residual": 1e-2, "stop": None},
+    ]
+    cell = {"kind": "convergence", "dataset": "yeast", "theta": theta, "alpha": alpha}
+    return Result(cell, {"curves": found}, {})
+
+
+def test_figure_1_marks_the_minima_on_the_norms_of_each_completion(completion: Result) -> None:
+    run = Run([], "fig1")
+    run.results.append(completion)
+    drawing = drawn(run)["figure1"]
+    maps = [axes for axes in drawing.axes if axes.get_xlabel() == "M₂₃" and axes.name != "3d"]
+    matrix = np.array(completion.cell["matrix"], dtype=float)
+    for axes, n_free, minimum in zip(maps, (0, 2), ([1.8392, 1.4271], [2.0, 2.0]), strict=True):
+        (star,) = axes.lines
+        place = np.concatenate([star.get_xdata(), star.get_ydata()])
+        np.testing.assert_allclose(place, minimum, atol=6e-5)
+        filled = matrix.copy()
+        filled[1, 2], filled[2, 3] = place
+        height = np.linalg.svd(filled, compute_uv=False)[n_free:].sum()
+        assert float(axes.get_title().split()[0]) == pytest.approx(height, abs=1e-4)
+    assert sum(axes.name == "3d" for axes in drawing.axes) == 2
+    ((_, here, paper),) = _numbers(run.models, run.results, {})[1:]
+    assert (here, paper) == ("3 and 2", "3 and 2")
+
+
+def test_figure_2_shows_means_and_spreads_of_the_seeds() -> None:
+    run = Run(["yeast"], "fig2").add("paper", "MLTrace", None, 0.6)
+    for percent in (5, 20):
+        for seed, level in enumerate((0.5, 0.7)):
+            run.add("paper", "LRML", percent, level, seeds=(seed,))
+    run.add("tuned", "MLFro", None, 0.6)  # without LRML there is no figure
+    found = drawn(run)
+    assert list(found) == ["figure2"]
+    (axes,) = found["figure2"].axes
+    bars = lines_of(axes)["LRML"]
+    np.testing.assert_allclose(bars.lines[0].get_xydata(), [[100 / 14, 0.6], [300 / 14, 0.6]])
+    (spread,) = bars.lines[2]
+    np.testing.assert_allclose([ends[:, 1] for ends in spread.get_segments()], [[0.5, 0.7]] * 2)
+    assert list(lines_of(axes)["ML-trace"].get_ydata()) == [0.6, 0.6]
+    assert "ML-Fro" not in lines_of(axes)
+    ((_, lead, _),) = _numbers(run.models, run.results, {})[1:]
+    assert float(lead.replace("−", "-")) == pytest.approx(0.0, abs=1e-4)
+
+
+def test_figure_3_is_the_excess_over_the_best_objective() -> None:
+    run = Run(["yeast"], "fig3")
+    run.results += [curves(11, 10.0), curves(3, 10.0), curves(3, 100.0)]
+    found = drawn(run)
+    assert list(found) == ["figure3", "figure3_strong"]
+    assert [axes.get_title() for axes in found["figure3"].axes] == ["theta = 3 of 14", "theta = 11 of 14"]
+    default, *others = excesses(run.results[0])
+    best = 100.0 + 50.0 * 0.3**39
+    np.testing.assert_allclose(default, (100.0 + 50.0 * 0.3 ** np.arange(40.0)) / best - 1, atol=1e-12)
+    shown = lines_of(found["figure3"].axes[0])
+    iterations, heights = shown["Algorithm 1, gamma = 1"].get_data()
+    np.testing.assert_allclose((iterations, heights), (np.arange(1, 41), others[1]))
+    (place,), (height,) = shown["default solver stops"].get_data()
+    assert (place, height) == (21, pytest.approx(max(default[20], 1e-9)))
+    assert min(shown["default solver"].get_ydata()) >= 1e-9
+    ((_, ends, _),) = _numbers(run.models, run.results, {})[1:]
+    assert [float(end) for end in ends.split(" and ")] == pytest.approx([1e-9, others[0][-1]], rel=0.5)
+
+
+def test_figure_4_shows_ours_beside_the_printed_values() -> None:
+    run = Run(["bibtex", "yeast"], "table2").every("kernel", LEVELS, dataset="bibtex")
+    run.every("kernel", LEVELS, dataset="yeast")  # of which the paper prints nothing
+    drawing = drawn(run)["figure4_kernel"]
+    assert len(drawing.axes) == 5
+    shown = lines_of(drawing.axes[0])
+    np.testing.assert_allclose(shown["LEML"].lines[0].get_ydata(), 0.6)
+    np.testing.assert_array_equal(shown["LEML, paper"].get_ydata(), [0.5833, 0.6099, 0.6199, 0.6394])
+    ((_, reached, of),) = _numbers(run.models, run.results, {})[1:]
+    assert (reached, of) == (str(run.tables()["counts"]["rows"][0]["reached"]), "20")
+
+
+def test_figures_are_drawn_once_and_have_the_same_bytes_again(completion: Result) -> None:
+    run = Run([], "fig1")
+    run.results.append(completion)
+    (one,), (other,) = figures(run.models, run.results), figures(run.models, run.results)
+    assert one["draw"]() is one["draw"]()
+    for suffix in ("png", "svg", "pdf"):
+        assert image(one, suffix) == image(other, suffix)
+
+
+def test_a_run_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_workers(monkeypatch)
+    plan = make_plan("fig1")
+    content, written = reproduce(plan, tmp_path, n_workers=1)
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
+        *(f"figures/figure1.{suffix}" for suffix in ("png", "svg", "pdf")),
+        "report.html",
+    ]
+    (cell,) = plan.cells
+    assert [path.stem for path in (tmp_path / "cells").iterdir()] == [name_of(cell)]
+    before = {path: path.read_bytes() for path in written}
+    again, rewritten = reproduce(plan, tmp_path, n_workers=1, tell=lambda *_: pytest.fail("computed again"))
+    assert {path: path.read_bytes() for path in rewritten} == before
+    assert again["numbers"] == content["numbers"]
+
+
+def test_what_failed_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lrml.paper._summary.run_cells", lambda *_, **__: ([], {"cell": "MemoryError: <b>"}))
+    content, written = reproduce(make_plan("all", ["yeast"]), tmp_path, n_workers=1)
+    assert content["numbers"] == content["tables"] == content["figures"] == []
+    assert [path.name for path in written] == ["report.html"]
+    assert "<dt>cell</dt><dd>MemoryError: &lt;b&gt;</dd>" in written[0].read_text("utf-8")

@@ -1,0 +1,127 @@
+"""Paired t-tests against SciPy's, Holm's correction against closed testing."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from lrml._significance import holm, paired_difference
+from lrml.paper._tables import mark
+
+P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=7)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(3, 200), st.sampled_from([0.0, 0.05, 1.0]))
+def test_t_test_is_scipys(seed: int, n: int, shift: float) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = rng.random(n) + shift, rng.random(n)
+    first[0] = np.nan
+    expected = stats.ttest_rel(first, second, nan_policy="omit")
+    found = paired_difference(first, second)
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-9, abs=1e-300)
+    assert found.mean == pytest.approx(np.nanmean(first - second))
+    assert found.standard_error == pytest.approx(stats.sem(first - second, nan_policy="omit"))
+
+
+def test_zero_and_one_values() -> None:
+    first, second = np.array([1.0, 1.0, 0.0, 1.0, 1.0, 0.0]), np.array([0.0, 1.0, 0.0, 0.0, 1.0, 1.0])
+    expected = stats.ttest_rel(first, second)
+    assert paired_difference(first, second).p_value == pytest.approx(expected.pvalue)
+
+
+def test_no_difference_at_all() -> None:
+    values = np.array([0.1, 0.7, np.nan])
+    found = paired_difference(values, values)
+    assert (found.mean, found.standard_error, found.p_value) == (0.0, 0.0, 1.0)
+
+
+def test_the_same_difference_everywhere() -> None:
+    values = np.array([0.1, 0.7, 0.3])
+    found = paired_difference(values + 0.1, values)
+    assert found.mean == pytest.approx(0.1)
+    assert (found.standard_error, found.p_value) == (0.0, 0.0)
+
+
+def test_means_over_seeds_in_another_order_are_equal() -> None:
+    rng = np.random.default_rng(0)
+    seeds = rng.random((3, 500))
+    first, second = (seeds[0] + seeds[1] + seeds[2]) / 3, (seeds[2] + seeds[1] + seeds[0]) / 3
+    assert (first != second).any()
+    assert paired_difference(first, second).p_value == 1.0
+
+
+@pytest.mark.parametrize("values", [[], [0.3], [0.3, np.nan]])
+def test_fewer_than_two_rows_tell_nothing(values: list[float]) -> None:
+    found = paired_difference(np.array(values), np.zeros(len(values)))
+    assert found.p_value == 1.0
+    assert np.isnan(found.standard_error)
+
+
+def test_inputs_are_not_changed() -> None:
+    first, second = np.array([1e-12, 1.0]), np.array([0.0, 0.0])
+    paired_difference(first, second)
+    np.testing.assert_array_equal(first, [1e-12, 1.0])
+
+
+def test_standard_error_of_one_method_is_scipys() -> None:
+    values = np.array([0.2, 0.9, np.nan, 0.4])
+    found = paired_difference(values, np.zeros(4)).standard_error
+    assert found == pytest.approx(stats.sem(values, nan_policy="omit"))
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=30))
+def test_clear_means_a_paired_t_statistic_beyond_two(pairs: list[tuple[float, float]]) -> None:
+    first, second = np.round(pairs, 3).T
+    if np.ptp(first - second) < 1e-6:  # the statistic is infinite, or 0/0
+        return
+    statistic = stats.ttest_rel(first, second).statistic
+    if abs(abs(statistic) - 2) > 1e-6:
+        sign = paired_difference(first, second).clear_sign
+        assert sign == np.sign(statistic) * (abs(statistic) > 2)
+
+
+@given(P_VALUES)
+def test_holm_is_closed_testing_by_bonferroni(p_values: list[float]) -> None:
+    # A hypothesis falls if every set of hypotheses that contains it falls by Bonferroni's test.
+    everything = range(len(p_values))
+    for place, corrected in enumerate(holm(p_values)):
+        expected = max(
+            len(chosen) * min(p_values[i] for i in chosen)
+            for size in range(1, len(p_values) + 1)
+            for chosen in combinations(everything, size)
+            if place in chosen
+        )
+        assert corrected == pytest.approx(min(1.0, expected))
+
+
+@given(P_VALUES)
+def test_holm_keeps_the_order_and_lowers_nothing(p_values: list[float]) -> None:
+    corrected = holm(p_values)
+    assert all(raw <= new <= 1.0 for raw, new in zip(p_values, corrected, strict=True))
+    in_order = [new for _, new in sorted(zip(p_values, corrected, strict=True))]
+    assert in_order == sorted(in_order)
+
+
+def test_holm_of_nothing() -> None:
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("difference", "p_value", "lower_is_better", "expected"),
+    [
+        (0.1, 0.01, False, "•"),
+        (-0.1, 0.01, False, "∘"),
+        (0.1, 0.01, True, "∘"),
+        (-0.1, 0.01, True, "•"),
+        (0.1, 0.05, False, ""),
+        (0.0, 1.0, True, ""),
+        (float("nan"), 1.0, False, ""),
+    ],
+)
+def test_marks(difference: float, p_value: float, lower_is_better: bool, expected: str) -> None:
+    assert mark(difference, p_value, lower_is_better) == expected

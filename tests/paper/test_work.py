@@ -1,0 +1,259 @@
+"""What a worker computes: features against norms and kernels by hand, curves against plain NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lrml.datasets import Dataset, describe, load_yeast, make_low_rank_multilabel
+from lrml.paper import _work, make_plan
+from lrml.paper._work import work
+
+N_TRAIN, GAMMA = 30, 0.3
+N_FIT, STEPS = 60, 40
+CELL = {
+    **{"kind": "convergence", "dataset": "small"},
+    **{"gammas": [1.01, 1.0], "steps": STEPS, "tol": 1e-20, "max_iter": 2000},
+}
+PLACES = [(0, 5.0), (2, 1.0), (2, 20.0), (4, 5.0), (6, 5.0)]
+Use = Callable[[Dataset], None]
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
+    """Let every name be the given dataset."""
+
+    def given(dataset: Dataset) -> None:
+        _work.prepare.cache_clear()
+        monkeypatch.setattr(_work, "load_dataset", lambda name: dataset)
+
+    yield given
+    _work.prepare.cache_clear()
+
+
+def small() -> Dataset:
+    dataset, _ = make_low_rank_multilabel(50, 6, 5, rank=2, cardinality=1.5, random_state=0)
+    return replace(dataset, Y=dataset.Y.toarray(), n_train=N_TRAIN)
+
+
+def with_other_test_rows(dataset: Dataset) -> Dataset:
+    X = dataset.X.copy()
+    X[N_TRAIN:] = np.random.default_rng(1).normal(size=X[N_TRAIN:].shape)
+    return replace(dataset, X=X)
+
+
+def unit_rows(X: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.stack([row / np.sqrt((row**2).sum()) for row in X])
+
+
+def rbf(A: npt.NDArray[np.float64], B: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.array([[np.exp(-GAMMA * ((a - b) ** 2).sum()) for b in B] for a in A])
+
+
+def assert_same_train(first: _work.TrainTest, second: _work.TrainTest) -> None:
+    np.testing.assert_array_equal(first.X, second.X)
+    np.testing.assert_array_equal(first.Y, second.Y)
+
+
+# Features
+
+
+def test_rows_of_unit_length(use: Use) -> None:
+    dataset = small()
+    use(dataset)
+    data = _work.prepare("small", True)
+    np.testing.assert_allclose(data.X, unit_rows(dataset.X[:N_TRAIN]), rtol=1e-12)
+    np.testing.assert_allclose((data.X_test**2).sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_with_all_rows_as_basis_kernel_features_give_the_kernel(use: Use) -> None:
+    dataset = small()
+    use(dataset)
+    data = _work.prepare("small", True, GAMMA, N_TRAIN, 0)
+    train, test = unit_rows(dataset.X[:N_TRAIN]), unit_rows(dataset.X[N_TRAIN:])
+    np.testing.assert_allclose(data.X @ data.X.T, rbf(train, train), atol=1e-6)
+    # Training and test rows are in one space: their products are the kernel between them.
+    np.testing.assert_allclose(data.X_test @ data.X.T, rbf(test, train), atol=1e-6)
+
+
+def test_the_seed_draws_the_basis(use: Use) -> None:
+    use(small())
+    first, again, other = (_work.prepare("small", True, GAMMA, 5, seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.X, again.X)
+    assert np.abs(first.X - other.X).max() > 1e-3
+
+
+@pytest.mark.parametrize("how", [(False,), (True,), (True, GAMMA, 10, 0), (True, GAMMA, 30, 1)])
+def test_no_test_row_influences_training_rows(how: tuple[Any, ...], use: Use) -> None:
+    use(small())
+    honest = _work.prepare("small", *how)
+    use(with_other_test_rows(small()))
+    corrupted = _work.prepare("small", *how)
+    assert_same_train(honest, corrupted)
+    assert np.abs(honest.X_test - corrupted.X_test).max() > 1e-3
+
+
+def test_no_label_influences_features(use: Use) -> None:
+    dataset = small()
+    use(dataset)
+    honest = _work.prepare("small", True, GAMMA, 10, 0)
+    use(replace(dataset, Y=1 - dataset.Y))
+    np.testing.assert_array_equal(_work.prepare("small", True, GAMMA, 10, 0).X, honest.X)
+
+
+def test_the_last_features_are_kept(use: Use) -> None:
+    use(small())
+    assert _work.prepare("small", True, GAMMA, 10, 0) is _work.prepare("small", True, GAMMA, 10, 0)
+
+
+def test_yeast_is_at_hand_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LRML_DATA_HOME", raising=False)
+    _work.load_dataset.cache_clear()
+    np.testing.assert_array_equal(_work.load_dataset("yeast").X, load_yeast().X)
+
+
+def test_other_data_is_not_downloaded_in_a_worker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for variable in ("LRML_DATA_HOME", "LRML_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path_factory.mktemp("empty")))
+    _work.load_dataset.cache_clear()
+    with pytest.raises(FileNotFoundError, match="bibtex"):
+        _work.load_dataset("bibtex")
+
+
+# Figure 3, against Algorithm 1 written down once more in plain NumPy
+
+
+@pytest.fixture(scope="module")
+def larger() -> Dataset:
+    dataset, _ = make_low_rank_multilabel(90, 8, 6, rank=3, cardinality=2.0, noise=0.5, random_state=0)
+    return replace(dataset, Y=dataset.Y.toarray(), n_train=N_FIT)
+
+
+def algorithm1(
+    X: npt.NDArray[np.float64],
+    Y: npt.NDArray[np.float64],
+    theta: int,
+    alpha: float,
+    gamma: float,
+    steps: int,
+) -> list[float]:
+    """Objectives of the printed algorithm on the raw data, without spectral coordinates."""
+    W = np.zeros((X.shape[1], Y.shape[1]))
+    t = 2 * np.linalg.norm(X, 2) ** 2
+    objectives = [float((Y**2).sum())]
+    for _ in range(steps):
+        t *= gamma
+        U, s, Vt = np.linalg.svd(W - 2 * X.T @ (X @ W - Y) / t, full_matrices=False)
+        head = np.where(s > alpha / t, s, 0.0)
+        tail = np.maximum(s - alpha / t, 0.0)
+        s = np.where(np.arange(len(s)) < theta, head, tail)
+        W = (U * s) @ Vt
+        objectives.append(float(((Y - X @ W) ** 2).sum() + alpha * s[theta:].sum()))
+    return objectives
+
+
+def curves_at(dataset: Dataset, theta: int, alpha: float) -> list[dict[str, Any]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_work, "load_dataset", lambda name: dataset)
+        values, arrays = work(CELL | {"theta": theta, "alpha": alpha})
+    assert arrays == {}
+    found: list[dict[str, Any]] = values["curves"]
+    return found
+
+
+@pytest.mark.parametrize(("theta", "alpha"), PLACES)
+def test_curves_of_algorithm_1_equal_a_plain_implementation(
+    larger: Dataset, theta: int, alpha: float
+) -> None:
+    X, Y = larger.X[:N_FIT], larger.Y[:N_FIT].astype(float)
+    _, growing, constant = curves_at(larger, theta, alpha)
+    for curve, gamma in ((growing, 1.01), (constant, 1.0)):
+        assert curve["method"] == f"Algorithm 1, gamma = {gamma:g}"
+        assert curve["stop"] is None
+        expected = algorithm1(X, Y, theta, alpha, gamma, STEPS)
+        np.testing.assert_allclose(curve["objective"], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("theta", "alpha"), PLACES)
+def test_the_default_solver_is_not_above_algorithm_1(larger: Dataset, theta: int, alpha: float) -> None:
+    default, *others = curves_at(larger, theta, alpha)
+    assert default["method"] == "default solver"
+    best = min(default["objective"])
+    assert best <= min(min(curve["objective"]) for curve in others) * (1 + 1e-9)
+    assert 0 <= default["stop"] < len(default["objective"])
+    assert default["residual"] <= 1e-9
+    # Where the usual tolerance stops, little is left to gain.
+    assert default["objective"][default["stop"]] <= best * (1 + 1e-2)
+
+
+def test_with_nothing_penalised_the_solver_finds_least_squares(larger: Dataset) -> None:
+    X, Y = larger.X[:N_FIT], larger.Y[:N_FIT].astype(float)
+    W = np.linalg.lstsq(X, Y, rcond=None)[0]
+    default = curves_at(larger, 6, 5.0)[0]
+    assert default["objective"][-1] == pytest.approx(((Y - X @ W) ** 2).sum(), rel=1e-8)
+
+
+def test_the_test_set_takes_no_part(larger: Dataset) -> None:
+    Y = larger.Y.copy()
+    Y[N_FIT:] = 1 - Y[N_FIT:]
+    assert curves_at(replace(larger, Y=Y), 2, 1.0) == curves_at(larger, 2, 1.0)
+
+
+def test_a_worker_counts_what_the_data_is() -> None:
+    counted, _ = work({"kind": "statistics", "dataset": "yeast"})
+    assert counted == describe(load_yeast()).as_dict()
+    assert (counted["instances"], counted["distinct_label_sets"]) == (2417, 198)
+
+
+# Figure 1
+
+MATRIX = np.array([[2.0, 1.0, 2.0, 1.0], [1.0, 1.0, np.nan, 2.0], [1.0, 1.0, 2.0, np.nan]])
+
+
+def completion(**changes: Any) -> dict[str, Any]:
+    (cell,) = make_plan("fig1").cells
+    return cell | changes
+
+
+def test_minima_of_the_completion() -> None:
+    minima = work(completion())[0]["minima"]
+    np.testing.assert_allclose(minima["trace_norm"]["entries"], [1.8392, 1.4271], atol=6e-5)
+    np.testing.assert_allclose(minima["tail_sum"]["entries"], [2.0, 2.0], atol=1e-6)
+    # By hand: M Mᵀ = [10 9 9; 9 10 10; 9 10 10] has the eigenvalues 0 and 15 ± √187.
+    expected = [np.sqrt(15 + np.sqrt(187)), np.sqrt(15 - np.sqrt(187)), 0.0]
+    np.testing.assert_allclose(minima["tail_sum"]["singular_values"], expected, atol=1e-6)
+    assert 0 < minima["trace_norm"]["excess_of_printed"] < 1e-6
+
+
+@given(st.floats(-10, 10), st.floats(0.1, 5))
+def test_products_of_singular_values_are_minors(lowest: float, width: float) -> None:
+    """σ₁²σ₂²σ₃² is the sum of the squared 3×3 minors, by Cauchy and Binet's formula."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_work, "complete", lambda matrix, *_, **__: Solved)
+        _, arrays = work(completion(lowest=lowest, highest=lowest + width, points=3))
+    for row, second in enumerate(arrays["axis"]):
+        for column, first in enumerate(arrays["axis"]):
+            M = MATRIX.copy()
+            M[1, 2], M[2, 3] = first, second
+            minors = [np.linalg.det(np.delete(M, place, axis=1)) for place in range(4)]
+            product = np.prod(arrays["singular_values"][row, column]) ** 2
+            assert product == pytest.approx(np.sum(np.square(minors)), rel=1e-6, abs=1e-9)
+
+
+class Solved:
+    """Stands for the completion, which does not matter for the grid and takes its time."""
+
+    objective = 0.0
+
+    @staticmethod
+    def values(*_: Any) -> npt.NDArray[np.float64]:
+        return np.ones(2)
