@@ -113,26 +113,18 @@ _READING: Table = {
     "read": ("KEY=VALUE", None, "More of how files are read, such as n_features=1000; may come again."),
     "data_home": ("DIR", None, _HOME),
 }
-# What --read sets: names, numbers and truth values, or texts.
-_RARE: Mapping[str, Callable[[str], Any]] = {
-    "features": names,
-    **dict.fromkeys(("rows", "sparse", "zero_based", "n_features", "n_labels"), value),
-    **dict.fromkeys(("name", "xml", "feature_names", "label_names"), str),
-}
+_TEXTS = ("name", "xml", "feature_names", "label_names")
 
 
-def _rare(given: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of ``--read``."""
-    found: dict[str, Any] = {}
+def _settings(given: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of ``--read``; which there are, the readers know."""
+    found = {}
     for setting in given:
         key, _, text = setting.partition("=")
-        if key not in _RARE or not text:
-            raise ValueError(
-                f"--read {setting} sets none of {', '.join(_RARE)}. "
-                f"{did_you_mean(key, _RARE)}Write for example --read n_features=1000."
-            )
-        found[key] = _RARE[key](text)
-        if _RARE[key] is value and isinstance(found[key], str):
+        if not text:
+            raise ValueError(f"--read {setting} has no value. Write for example --read n_features=1000.")
+        found[key] = names(text) if key == "features" else text if key in _TEXTS else value(text)
+        if isinstance(found[key], str) and key not in _TEXTS:
             raise ValueError(f"--read {setting}: {text!r} is neither a number nor true or false. Correct it.")
     return found
 
@@ -188,7 +180,7 @@ def takes_data(metavar: str = "NAME|PATH...", **tables: Table) -> Callable[[Any]
             reading = taken(_READING)
             chosen = {name: taken(table) for name, table in tables.items()}
             with user_errors():
-                reading |= _rare(reading.pop("read", ()))
+                reading |= _settings(reading.pop("read", ()))
                 return command(data=Data(tuple(source), reading), **chosen, **given)
 
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -226,20 +218,16 @@ def check_output(
     """
     if path is None:
         return
-    place, shown = Path(path), repr(os.fspath(path))
+    place, shown, wrong = Path(path), repr(os.fspath(path)), None
     if not place.parent.is_dir():
-        raise ValueError(
-            f"{what}: there is no folder {os.fspath(place.parent)!r}. Make it, or choose another."
-        )
-    if place.exists() and not place.is_file():
-        kind = "a folder. Add a file name." if place.is_dir() else "a device. Choose a file name."
-        raise ValueError(f"{what}: {shown} is {kind}")
-    if any(place.exists() and os.path.exists(own) and os.path.samefile(place, own) for own in read):
-        raise ValueError(f"{what}: {shown} is the file that is read. Choose another name.")
+        wrong = f"there is no folder {os.fspath(place.parent)!r}. Make it, or choose another."
+    elif place.exists() and not place.is_file():
+        wrong = f"{shown} is {'a folder' if place.is_dir() else 'a device'}. Pass the name of a file."
+    elif any(place.exists() and os.path.exists(own) and os.path.samefile(place, own) for own in read):
+        wrong = f"{shown} is the file that is read. Choose another name."
     there = [os.fspath(file) for file in (place, *beside) if file.exists() or file.is_symlink()]
-    if there and not force:
-        raise ValueError(
-            f"{what}: {' and '.join(map(repr, there))} exists already. Choose another name, or replace what "
-            "is there with --force."
-        )
+    if wrong is None and there and not force:
+        wrong = f"{' and '.join(map(repr, there))} exists already. Choose another name, or pass --force."
+    if wrong is not None:
+        raise ValueError(f"{what}: {wrong}")
     check_writable(place)

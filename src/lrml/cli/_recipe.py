@@ -92,51 +92,40 @@ class Recipe:
         import lrml  # noqa: PLC0415 - scikit-learn takes a second to import
         from lrml.text import default_model, default_vectorizer  # noqa: PLC0415
 
-        member, texts = METHODS[self.method], n_texts is not None
-        names = {False: member, True: f"{member}CV"}
-        own_default = n_texts is not None and names[search] == "LRMLCV"
-        model: Any = default_model(n_texts or 0) if own_default else getattr(lrml, names[search])()
-        defaults: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}
-        # What a search chooses is none of the parameters of its model that one may give.
-        known = {key: key for key in model.get_params(deep=False) if key != "estimator"}
+        model: Any = getattr(lrml, METHODS[self.method])()
+        own: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}
+        place: dict[str, str] = {}  # of parameters of the estimator in a search
         if search:
+            bare, name = model, f"{METHODS[self.method]}CV"
+            model = getattr(lrml, name)() if n_texts is None or name != "LRMLCV" else default_model(n_texts)
             if model.estimator is None:
-                model.set_params(estimator=getattr(lrml, member)())
-            if texts and {"thetas", "alphas"} & set(self.params):
-                model.set_params(**{key: None for key in ("thetas", "alphas") if key in known})
-            chosen = (*model._names, "gamma", "random_state", "verbose", "warm_start", "callback")
-            inner = (key for key in model.estimator.get_params() if key not in chosen)
-            known = {key: f"estimator__{key}" for key in inner} | known
-            defaults["threshold"] = "auto"
-            if "verbose" in model.estimator.get_params():
-                model.set_params(estimator__verbose=int(verbose))  # of the fit to all rows
-        elif texts and self.params.get("loss", "squared") == "squared":
-            defaults["ridge"] = _RIDGE_FOR_TEXTS
-        other = getattr(lrml, names[not search])().get_params()
-        elsewhere = f"a parameter of lrml {'fit' if search else 'tune'} ({names[not search]})"
-        _check_known(names[search], self.params, known, dict.fromkeys(other, elsewhere))
-        given = {key: value for key, value in defaults.items() if key in known} | dict(self.params)
-        model.set_params(**{known[key]: value for key, value in given.items()})
+                model.set_params(estimator=bare)
+            if n_texts is not None and {"thetas", "alphas"} & set(self.params):
+                model.set_params(**{key: None for key in ("thetas", "alphas") if hasattr(model, key)})
+            chosen = {*model._names, "gamma"}  # by the search
+            place = {key: f"estimator__{key}" for key in bare.get_params() if key not in chosen}
+            own |= {"estimator__threshold": "auto", "estimator__verbose": int(verbose)}
+        elif n_texts is not None and self.params.get("loss", "squared") == "squared":
+            own["ridge"] = _RIDGE_FOR_TEXTS
+        place |= {key: key for key in model.get_params() if "__" not in key and key != "estimator"}
+        _check_known(model, self.params, place)
+        usual = {key: one for key, one in own.items() if key in model.get_params()}
+        model.set_params(**usual | {place[key]: one for key, one in self.params.items()})
         model._check_params()
-        if not texts:
+        if n_texts is None:
             return model
-        words, settings = default_vectorizer(), dict(self.text)
-        if isinstance(settings.get("ngram_range"), list):
-            settings["ngram_range"] = tuple(settings["ngram_range"])
-        _check_known(f"{type(words).__name__} in [text]", settings, words.get_params())
-        return lrml.TextTagger(model).set_params(**{f"vectorizer__{key}": v for key, v in settings.items()})
+        words = default_vectorizer()
+        _check_known(words, self.text, words.get_params())
+        settings = {key: tuple(one) if isinstance(one, list) else one for key, one in self.text.items()}
+        return lrml.TextTagger(model, vectorizer=words.set_params(**settings))
 
 
-def _check_known(
-    owner: str, given: Iterable[str], known: Iterable[str], elsewhere: Mapping[str, str] | None = None
-) -> None:
-    """Refuse parameters that are not known; some may be those of another command."""
+def _check_known(owner: Any, given: Iterable[str], known: Iterable[str]) -> None:
     for key in given:
         if key not in known:
-            there = (elsewhere or {}).get(key)
-            where = f"It is {there}: use that" if there else f"It has {', '.join(known)}. Choose one of these"
             raise ValueError(
-                f"{owner} has no parameter {key!r}. {did_you_mean(key, known)}{where}, or leave it out."
+                f"{type(owner).__name__} has no parameter {key!r}. {did_you_mean(key, known)}It has "
+                f"{', '.join(known)}: choose one of these, or leave it out."
             )
 
 
