@@ -1,8 +1,7 @@
 from ._dataset import Columns, Dataset, NumberedNames, TextDataset
 from ._describe import describe
 from ._fetch import dataset_status, fetch_mulan, load_yeast, mulan_entries
-from ._formats import FORMATS
-from ._lines import DatasetFormatError
+from ._lines import FORMATS, DatasetFormatError
 from ._open import open_source, read_dataset
 from ._roles import Roles
 from ._source import Source

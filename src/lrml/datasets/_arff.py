@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from lrml._shown import shown
 from lrml.datasets._dataset import Columns, Dataset, csr_of, place_twice
-from lrml.datasets._formats import stem_of
-from lrml.datasets._lines import DatasetFormatError, FileReader, Row, decoded, numbers_in, significant_lines
+from lrml.datasets._lines import DatasetFormatError, FileReader, Row, decoded, significant_lines, stem_of
+from lrml.datasets._pairs import numbers_in
 from lrml.datasets._roles import Roles
 
 Word: TypeAlias = bytes | None  # without quotes and escapes; None is a missing value, a bare "?"

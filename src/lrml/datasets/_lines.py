@@ -1,4 +1,4 @@
-"""Lines of a data file, plain or compressed, with their numbers; and what readers of files share."""
+"""Formats and lines of data files, plain or compressed; and what readers of files share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import codecs
 import gzip
 import lzma
 import os
-import warnings
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,12 +14,20 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Self, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lrml.datasets._formats import stem_of
-
 Row: TypeAlias = tuple[int, bytes]  # number of the line, and its text
+
+FORMATS = {
+    "arff": (".arff",),
+    "xmc": (".xmc",),
+    "svmlight": (".svm", ".svmlight", ".libsvm"),
+    "csv": (".csv", ".tsv"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "parquet": (".parquet", ".pq"),
+    "text": (".txt",),  # or XMC, if the first line is three numbers
+    "npy": (".npy",),  # features, such as embeddings
+    "npz": (".npz",),  # what `Dataset.save` writes, or features
+}
+"""Formats and their suffixes; .gz, .bz2 or .xz may follow."""
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -139,11 +146,26 @@ def decoded(path: str | os.PathLike[str], number: int, line: bytes) -> str:
         raise DatasetFormatError.at(path, number, message) from error
 
 
-def numbers_in(text: bytes, dtype: Any = np.float64) -> NDArray[Any]:
-    """Return the numbers that are separated by blanks in a text; a `ValueError` if there is anything else."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # how NumPy before 2.4 refuses other text
-        try:
-            return np.fromstring(text, dtype, sep=" ") if text.strip() else np.empty(0, dtype)
-        except DeprecationWarning as error:
-            raise ValueError(str(error)) from error
+def format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
+    """Return the format that was chosen, or that the suffix of a file says."""
+    suffix = Path(plain_name(path)).suffix.lower()
+    kind = next((name for name, ends in FORMATS.items() if suffix in ends), "") if chosen is None else chosen
+    if kind not in FORMATS:
+        what = f"the suffix {suffix!r} of {os.fspath(path)!r}" if chosen is None else repr(chosen)
+        ends = ", ".join(end for ends in FORMATS.values() for end in ends)
+        raise ValueError(
+            f"{what} is no format that lrml knows ({', '.join(FORMATS)}). Use a name that ends with one of "
+            f'{ends}, or name it, such as format="csv" (on the command line: --from csv).'
+        )
+    return kind
+
+
+def stem_of(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file without its suffixes for compression and format."""
+    return Path(plain_name(path)).stem
+
+
+def plain_name(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file without its suffix for compression."""
+    whole = Path(path)
+    return whole.stem if whole.suffix.lower() in (".gz", ".bz2", ".xz") else whole.name

@@ -17,8 +17,7 @@ from lrml._shown import did_you_mean, shown
 from lrml.datasets._arff import ArffReader
 from lrml.datasets._dataset import Dataset
 from lrml.datasets._fetch import EMBEDDED, dataset_status, fetch_mulan, load_yeast, mulan_entries
-from lrml.datasets._formats import format_of
-from lrml.datasets._lines import numbered_lines
+from lrml.datasets._lines import format_of, numbered_lines
 from lrml.datasets._pairs import PairReader, is_xmc_header
 from lrml.datasets._roles import Roles
 from lrml.datasets._source import MemoryReader, Source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from lrml._shown import shown
 from lrml.datasets._dataset import Columns, Dataset, NumberedNames, csr_of, place_twice
-from lrml.datasets._lines import FileReader, Row, decoded, numbered_lines, numbers_in, significant_lines
+from lrml.datasets._lines import FileReader, Row, decoded, numbered_lines, significant_lines
 from lrml.datasets._roles import Roles
 
 _MOST = 2**31 - 1  # column indices are stored in 32 bits
@@ -231,3 +232,13 @@ def _names(source: Any) -> Sequence[str] | None:
     if isinstance(source, str | os.PathLike):
         return tuple(decoded(source, number, line).rstrip("\r\n") for number, line in numbered_lines(source))
     return source if source is None or isinstance(source, NumberedNames) else tuple(source)
+
+
+def numbers_in(text: bytes, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return the numbers that are separated by blanks in a text; a `ValueError` if there is anything else."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)  # how NumPy before 2.4 refuses other text
+        try:
+            return np.fromstring(text, dtype, sep=" ") if text.strip() else np.empty(0, dtype)
+        except DeprecationWarning as error:
+            raise ValueError(str(error)) from error

@@ -19,14 +19,12 @@ from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._dataset import Columns, Dataset, NumberedNames, Tags, TextDataset, indicator
-from lrml.datasets._formats import format_of
-from lrml.datasets._lines import DatasetFormatError, FileReader, damage_told, open_bytes
+from lrml.datasets._lines import DatasetFormatError, FileReader, damage_told, format_of, open_bytes
 from lrml.datasets._roles import FLAGS, Roles, find_roles, flag_of, is_number, tags_in
 from lrml.datasets._source import MemoryReader, mapped
 from lrml.datasets._texts import SAMPLE_ROWS, CsvLines, JsonLines, PlainText
 
 _BATCH_CELLS = 1 << 20  # numbers of a Parquet file that are read at a time
-_KNOWN_LISTS = 100_000  # lists of tags that are kept, as they come again and again
 _BINARY = "0 or 1, as labels are. Correct it; for real targets pass arrays to SpectralRegressor."
 _BAD_ROW = re.compile(r"(?:In CSV column #(\d+): )?(?:CSV parse error: )?Row #(\d+): (.*)", re.DOTALL)
 
@@ -73,7 +71,6 @@ class TableReader(FileReader):
         self._table: Any = _TABLES[roles.format or ""](path, roles, stream)
         self.roles = self._table.roles
         self.has_first_pass = self.roles.kind == "numbers" and bool(self.roles.tags)
-        self._known: dict[str, Tags] = {}
         if self.roles.kind == "numbers" and not self._table.has_numbers:
             raise self.error(None, "Tables of numbers are CSV or Parquet. Write the rows as one of them.")
 
@@ -129,17 +126,12 @@ class TableReader(FileReader):
 
     def _list(self, line: int, value: Any) -> Tags:
         """Return the tags that a cell lists."""
-        if isinstance(value, str) and value in self._known:
-            return self._known[value]
         try:
-            found = tags_in(value, self.roles.tag_separator)
+            return tags_in(value, self.roles.tag_separator)
         except ValueError as error:
             column = shown(self.roles.tags)
             message = f"{shown(value)} in column {column} lists no tags: {error}. Correct it, or pass "
             raise self.error(line, f"{message}tag_separator.") from error
-        if isinstance(value, str) and len(self._known) < _KNOWN_LISTS:
-            self._known[value] = found
-        return found
 
     # Numbers.
 

@@ -13,8 +13,7 @@ from typing import IO, Any
 
 from lrml._shown import shown
 from lrml.datasets._dataset import Columns, TextDataset
-from lrml.datasets._formats import plain_name
-from lrml.datasets._lines import DatasetFormatError, FileReader, Row, decoded, numbered_lines
+from lrml.datasets._lines import DatasetFormatError, FileReader, Row, decoded, numbered_lines, plain_name
 from lrml.datasets._roles import Roles, counts_rows, find_roles, guess_separator, is_number
 
 SAMPLE_ROWS, _SAMPLE_BYTES = 1000, 1 << 20  # what roles are guessed from

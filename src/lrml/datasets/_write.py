@@ -20,8 +20,7 @@ from scipy import sparse
 from lrml._files import atomic_file, output_errors, staged_file
 from lrml._shown import shown
 from lrml.datasets._dataset import Dataset, TextDataset
-from lrml.datasets._formats import format_of, plain_name, stem_of
-from lrml.datasets._lines import compressor
+from lrml.datasets._lines import compressor, format_of, plain_name, stem_of
 from lrml.datasets._tables import import_pyarrow
 
 _ROWS = 256  # that are converted to text at a time
