@@ -15,14 +15,15 @@ from typing import Any
 from lrml._files import pattern_of
 from lrml._shown import did_you_mean, shown
 from lrml.datasets._arff import ArffReader
+from lrml.datasets._arrays import ArrayReader
 from lrml.datasets._dataset import Dataset
 from lrml.datasets._fetch import EMBEDDED, dataset_status, fetch_mulan, load_yeast, mulan_entries
 from lrml.datasets._lines import format_of, numbered_lines
 from lrml.datasets._pairs import PairReader, is_xmc_header
 from lrml.datasets._roles import Roles
 from lrml.datasets._source import MemoryReader, Source
-from lrml.datasets._tables import ArrayReader, TableReader
-from lrml.datasets._texts import FolderReader
+from lrml.datasets._tables import ParquetReader
+from lrml.datasets._texts import CsvReader, FolderReader, JsonLines, PlainText
 
 _NAMES = ("feature_names", "label_names")
 _TEXTS = ("text", "tags", "tag_separator", "labels", "ignore")
@@ -30,10 +31,10 @@ _READERS: dict[str, tuple[Any, tuple[str, ...], tuple[str, ...]]] = {  # their o
     "arff": (ArffReader, ("xml",), ("labels",)),
     "xmc": (partial(PairReader, header=True), _NAMES, ("zero_based",)),
     "svmlight": (partial(PairReader, header=False), ("n_features", "n_labels", *_NAMES), ("zero_based",)),
-    "csv": (TableReader, ("sparse",), (*_TEXTS, "features", "delimiter")),
-    "jsonl": (TableReader, (), _TEXTS),
-    "parquet": (TableReader, ("sparse",), (*_TEXTS, "features")),
-    "text": (TableReader, (), ()),
+    "csv": (CsvReader, ("sparse",), (*_TEXTS, "features", "delimiter")),
+    "jsonl": (JsonLines, (), _TEXTS),
+    "parquet": (ParquetReader, ("sparse",), (*_TEXTS, "features")),
+    "text": (PlainText, (), ()),
     "npy": (ArrayReader, (), _TEXTS),
     "npz": (ArrayReader.of_npz, (), _TEXTS),
     "folder": (FolderReader, (), ()),
@@ -94,7 +95,7 @@ def open_source(
         if stream is None:
             raise ValueError("Standard input is closed. Pass a file.")
         said = replace(said, format=format or "text")
-        return Source([TableReader("standard input", said, stream=stream, **options)], rows, name)
+        return Source([_READERS[said.format or ""][0]("standard input", said, stream=stream)], rows, name)
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if len(listed) == 1 and str(listed[0]) in mulan_entries():
         given = [*asked, *options, *(["format"] if format else []), *(["test"] if test else [])]

@@ -191,7 +191,7 @@ class _Column:
         separator = guess_separator(self.strings) if self.is_text else None
         if separator is None:
             return False
-        parts = [part for value in self.strings for part in split_tags(value, separator)]
+        parts = [part for value in self.strings for part in tags_in(value, separator)]
         short = bool(parts) and fmean(map(len, parts)) <= 20 and max(map(len, parts)) <= 80
         return short and 2 * len(set(parts)) <= len(parts) and len(parts) > 1.2 * len(self.strings)
 
@@ -232,7 +232,7 @@ def guess_separator(values: Sequence[str]) -> str | None:
     return " " if len(whole) >= _ENOUGH_VALUES and 2 * len(parts) <= len(whole) else None
 
 
-def split_tags(value: str, separator: str | None) -> list[str]:
+def split_tags(value: str, separator: str | None) -> Any:
     """Split a list of tags; parts are not trimmed yet. Raises ValueError for a list that is none."""
     if separator is None:
         return [value]
@@ -240,36 +240,27 @@ def split_tags(value: str, separator: str | None) -> list[str]:
         return re.findall(r"<([^<>]*)>", value)
     if separator != "json":
         return value.split() if separator == " " else value.split(separator)
-    if not value.strip():
-        return []
     try:
-        found = json.loads(value)
+        return json.loads(value or "[]")
     except ValueError:
-        found = ast.literal_eval(value.strip())  # as pandas writes lists to CSV; literals only
-    if not isinstance(found, list | tuple) or not all(isinstance(part, str | int) for part in found):
-        raise ValueError("not a list of tags")
-    return [str(part) for part in found]
+        return ast.literal_eval(value.strip())  # as pandas writes lists to CSV; literals only
 
 
 def tags_in(value: Any, separator: str | None) -> tuple[str, ...]:
     """Return the tags that a cell lists: trimmed, each once; a ValueError if it does not list any."""
-    if value is None:
-        return ()
-    if isinstance(value, list):
-        value = [part.get("uri", part) if isinstance(part, dict) else part for part in value]
-        if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in value):
-            raise ValueError("a list of other things than texts")
-        parts = [str(part) for part in value]
-    elif isinstance(value, str):
+    if isinstance(value, str):
         try:
-            parts = split_tags(value, separator)
+            value = split_tags(value, separator)
         except (SyntaxError, RecursionError, MemoryError) as error:
             raise ValueError("not a list") from error
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        parts = [str(value)]
-    else:
+    elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        value = [] if value is None else [str(value)]
+    if not isinstance(value, list | tuple):
         raise ValueError("neither text nor a list")
-    return tuple(dict.fromkeys(tag for part in parts if (tag := part.strip())))
+    parts = [part.get("uri", part) if isinstance(part, dict) else part for part in value]
+    if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
+        raise ValueError("a list of other things than texts")
+    return tuple(dict.fromkeys(tag for part in parts if (tag := str(part).strip())))
 
 
 def find_roles(

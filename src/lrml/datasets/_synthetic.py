@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -284,39 +286,6 @@ def _skewed_shares(count: int, total: float, exponent: float, most: float) -> Fl
     return shares
 
 
-_TOPICS = {
-    "astronomy": "telescope, comet, planet, galaxy, eclipse, orbit, observatory, meteor shower, moon",
-    "baking": "sourdough, flour, oven, yeast, cinnamon rolls, pie crust, rye bread, dough, pastry",
-    "chess": "opening, endgame, bishop, rook, checkmate, tournament, pawn, clock, castling, gambit",
-    "cycling": "bicycle, gears, helmet, saddle, chain, mountain pass, tyres, brakes, bike lane, long ride",
-    "gardening": "soil, tomatoes, compost, roses, greenhouse, weeds, seedlings, watering can, hedge, harvest",
-    "hiking": "trail, boots, summit, backpack, tent, ridge, map, mountain hut, valley, long walk",
-    "history": "empire, archive, treaty, castle, medieval town, revolution, old letters, museum, dynasty",
-    "music": "violin, rehearsal, chord, concert, melody, drum kit, orchestra, song, recording, piano",
-    "painting": "canvas, brush, watercolour, portrait, oil paint, landscape, sketch, easel, palette, varnish",
-    "photography": "camera, lens, tripod, exposure, portrait, film roll, darkroom, flash, shutter, landscape",
-    "programming": "compiler, loop, function, bug, unit test, library, database, script, keyboard, release",
-    "sailing": "mast, harbour, anchor, rudder, wind, life jacket, tide, lighthouse, deck, knots",
-}
-_SENTENCES = {
-    "question": (
-        "Does anybody know how the {} and the {} go together?",
-        "What should I buy first, the {} or the {}?",
-        "Is there a good book on the {}?",
-    ),
-    "how-to": (
-        "First look after the {}, then turn to the {}.",
-        "It takes three steps to get from the {} to the {}.",
-        "With a little patience the {} will do what you want.",
-    ),
-    "report": (
-        "Last weekend we spent hours on the {} and the {}.",
-        "The {} was better than the {}, and everybody agreed.",
-        "In the end the {} made the day.",
-    ),
-}
-
-
 def make_tagged_texts(
     n_texts: int = 1000, *, random_state: int | np.random.RandomState | None = 0
 ) -> TextDataset:
@@ -339,8 +308,12 @@ def make_tagged_texts(
             f"n_texts must be an integer of at least 1, got {shown(n_texts)}. Pass n_texts=1000."
         )
     rng = check_random_state(random_state)
-    words = {topic: listed.split(", ") for topic, listed in _TOPICS.items()}
-    names, kinds = list(words), list(_SENTENCES)
+    made = tomllib.loads(resources.files("lrml.datasets").joinpath("texts.toml").read_text("utf-8"))
+    words, patterns = (
+        {topic: listed.split(", ") for topic, listed in made["topics"].items()},
+        made["sentences"],
+    )
+    names, kinds = list(words), list(patterns)
     texts, tags = [], []
     for _ in range(n_texts):
         topics = [names[place] for place in rng.choice(len(names), 1 + rng.binomial(2, 0.3), replace=False)]
@@ -350,7 +323,7 @@ def make_tagged_texts(
             topic = (
                 topics[number % len(topics)] if rng.random_sample() < 0.9 else names[rng.randint(len(names))]
             )
-            pattern = _SENTENCES[kind][rng.randint(len(_SENTENCES[kind]))]
+            pattern = patterns[kind][rng.randint(len(patterns[kind]))]
             chosen = rng.choice(words[topic], 2, replace=False)
             sentences.append(pattern.format(*chosen))
         texts.append(" ".join(sentences))

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import Any
@@ -209,7 +209,7 @@ class PredictionWriter:
                 lists = {"tags": arrow.list_(arrow.string()), "scores": arrow.list_(arrow.float64())}
                 columns = {"row": arrow.int64()} | dict.fromkeys(self._keep, arrow.string())
                 schema = arrow.schema(columns | lists)
-                self._out: Any = arrow.parquet.ParquetWriter(stream, schema)
+                self._out: Any = self._stack.enter_context(arrow.parquet.ParquetWriter(stream, schema))
             else:
                 self._out = self._stack.enter_context(compressor(self._path, stream))
             if self._kind == "csv":
@@ -219,13 +219,6 @@ class PredictionWriter:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         with output_errors(self._path):
-            try:
-                if self._kind == "parquet":
-                    with suppress(*(Exception,) if error is not None else ()):
-                        self._out.close()
-            except BaseException as problem:
-                self._stack.__exit__(type(problem), problem, problem.__traceback__)
-                raise
             self._stack.__exit__(kind, error, trace)
 
     def write(self, labels: Any, scores: Any, kept: Sequence[str] = ()) -> None:

@@ -1,0 +1,115 @@
+"""Features in NumPy files, such as embeddings, beside a table of their labels."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Generator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lrml.datasets._dataset import Columns, Dataset, NumberedNames
+from lrml.datasets._lines import DatasetFormatError, FileReader, damage_told, format_of
+from lrml.datasets._roles import Roles
+from lrml.datasets._source import MemoryReader, mapped
+from lrml.datasets._tables import ParquetReader
+from lrml.datasets._texts import CsvReader
+
+_TABLES: dict[str, Any] = {"csv": CsvReader, "parquet": ParquetReader}
+
+
+class ArrayReader(FileReader):
+    """Reads features from a NumPy file, such as embeddings, and their labels from a table beside it.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.npy``, which is not loaded as a whole, or ``.npz`` with one array or a sparse matrix of SciPy.
+    roles : Roles
+        What is said of the columns of the table.
+    table : path-like, optional
+        CSV or Parquet, with a row for each of the array: one column lists labels, or each of several is one.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], roles: Roles, *, table: str | os.PathLike[str] | None = None
+    ) -> None:
+        super().__init__(path, roles, table=table and Path(table).absolute())
+        self._X = self._load()
+        self.roles, self._table = replace(roles, kind="numbers"), None
+        if table is not None:
+            kind = format_of(table, None)
+            if kind not in _TABLES:
+                raise ValueError(f"The labels beside {path} are {kind}. Write them as CSV or Parquet.")
+            self._table = _TABLES[kind](table, replace(roles, kind="numbers", features=(), format=kind))
+            self.roles, self.files = self._table.roles, (self.path, *self._table.files)
+            self.has_first_pass = self._table.has_first_pass
+
+    @classmethod
+    def of_npz(cls, path: Path, roles: Roles, **options: Any) -> FileReader:
+        """Return a reader of features, or of what `Dataset.save` has written."""
+        is_saved = False
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                is_saved = "facts.npy" in archive.namelist()
+        return MemoryReader(Dataset.load(path)) if is_saved else cls(path, roles, **options)
+
+    def _load(self) -> Any:
+        try:
+            with damage_told(self.path):
+                if self.path.suffix.lower() == ".npy":
+                    found: Any = np.load(self.path, mmap_mode="r")
+                else:
+                    with self.path.open("rb") as stream, np.load(stream) as arrays:
+                        if "indptr" in arrays:
+                            found = sparse.csr_array(sparse.load_npz(self.path))
+                        else:
+                            (found,) = arrays.values()
+            if found.ndim != 2 or found.dtype.kind not in "biuf":
+                raise ValueError(f"{found.dtype} of shape {found.shape}")
+        except (ValueError, TypeError, zipfile.BadZipFile) as error:
+            if isinstance(error, DatasetFormatError):
+                raise
+            message = f"This is not one array of numbers with rows and columns ({error}). Use numpy.save."
+            raise self.error(None, message) from error
+        return found
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Numbered features, and the labels of the table."""
+        labels = None if self._table is None else self._table.columns.labels
+        return Columns(NumberedNames("feature", self._X.shape[1]), labels)
+
+    def blocks(self, rows: int, skip: int, columns: Any) -> Generator[Any, None, int]:
+        """Yield so many rows at a time."""
+        n = self._X.shape[0]
+        if self._table is None:
+            for start in range(skip, n, rows):
+                empty = np.empty((min(rows, n - start), 0))
+                yield self._beside(Dataset(self.name, empty, None, first_row=start))
+            return int(n)
+        labels = None if columns is None else Columns((), columns.labels)
+        count = yield from mapped(self._table.blocks(rows, skip, labels), self._beside)
+        if count != n:
+            raise self._unequal(count)
+        return count
+
+    def _beside(self, labels: Dataset) -> Dataset:
+        """Return labels with their features."""
+        first, last = labels.first_row, labels.first_row + len(labels)
+        if last > self._X.shape[0]:
+            raise self._unequal("more")
+        X = self._X[first:last]
+        if np.isinf(X if isinstance(X, np.ndarray) else X.data).any():
+            cells = sparse.coo_array(X)
+            row = first + int(cells.coords[0][np.argmax(np.isinf(cells.data))])
+            raise self.error(row + 1, "There is an infinite number. Write nan if it is missing.")
+        return replace(labels, name=self.name, X=X, feature_names=None, provenance=self.path.name)
+
+    def _unequal(self, count: Any) -> DatasetFormatError:
+        return self.error(None, f"There are {self._X.shape[0]} rows, but {count} in {self.options['table']}.")
