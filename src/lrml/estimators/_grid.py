@@ -44,11 +44,12 @@ def grid_points(
     ridges: Sequence[float],
     n_alphas: int = 0,
     alpha_ratio: float | None = None,
+    space: str = "coefficients",
 ) -> list[GridPoint]:
     """Return the points of a grid: by ridge, by theta, and by descending alpha.
 
-    Without alphas there are ``n_alphas`` for each theta and ridge: from `alpha_max` down to ``alpha_ratio``
-    times that, or, without a ratio, such as leave 5 to 98 % of the effective directions.
+    Without alphas there are ``n_alphas`` for each theta and ridge, from where no model has a tail downwards:
+    to ``alpha_ratio`` times that, or, without a ratio, such as leave 5 to 98 % of the effective directions.
     """
     if alphas is not None:
         descending = sorted(alphas, reverse=True)
@@ -60,10 +61,14 @@ def grid_points(
     for ridge in ridges:
         part = problem.with_ridge(ridge)
         strengths = [2.0 * end * singular_values(part.ridge_solution(extra=end)) for end in ends]
-        for theta, limit in zip(thetas, part.strongest_slopes(thetas), strict=True):
-            # From this limit on, no model has a tail. Whether the first one has must not depend on rounding.
+        limits, least = part.strongest_slopes(thetas), part.rounding * part.scale
+        if space == "predictions":
+            d = part.penalised_predictions(TailSum(0, 0.0)).d
+            limits, least = [2.0 * float(d[theta]) if theta < len(d) else 0.0 for theta in thetas], 0.0
+        for theta, limit in zip(thetas, limits, strict=True):
+            # Whether the first one has a tail must not depend on rounding.
             largest = limit * (1 + 1e-9)
-            if largest <= part.rounding * part.scale:  # there is nothing to penalise
+            if largest <= least:  # there is nothing to penalise
                 points.append(GridPoint(theta, 0.0, ridge))
                 continue
             if alpha_ratio is not None:

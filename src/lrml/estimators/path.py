@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml._shown import level_of_user, shown
-from lrml.core.arrays import namespace, to_numpy
+from lrml.core.arrays import namespace
 from lrml.core.checks import check_count
 from lrml.core.coordinates import Coordinates, coordinates_of
 from lrml.core.linalg import Factors
 from lrml.core.moments import Statistics
-from lrml.core.penalties import TailSum
-from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._fit import record
 from lrml.estimators._fitted import model_nbytes
@@ -40,14 +38,6 @@ from lrml.solvers import (
 _N_ALPHAS, _ALPHA_RATIO, _MAX_ITER, _TOL = 20, 1e-3, 500, 1e-4
 
 
-class _Setting(NamedTuple):
-    """What all models of a path share; of the rows, what a model keeps of them."""
-
-    estimator: Any
-    rows: Rows
-    coordinates: Coordinates
-
-
 class LRMLPath(Sequence[Any]):
     """Fitted estimators by ridge, by theta and by descending alpha, made when they are looked at.
 
@@ -55,20 +45,22 @@ class LRMLPath(Sequence[Any]):
     of the model, in coordinates that all share.
     """
 
-    def __init__(self, setting: _Setting, models: Sequence[tuple[GridPoint, PathPoint]]) -> None:
-        self._setting, self._models = setting, list(models)
+    def __init__(
+        self,
+        estimator: Any,
+        rows: Rows,
+        coordinates: Coordinates,
+        models: Sequence[tuple[GridPoint, PathPoint]],
+    ) -> None:
+        self._shared, self._models = (estimator, rows, coordinates), models
         self._made: dict[int, Any] = {}
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> LRMLPath: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return LRMLPath(self._setting, self._models[index])
+            return LRMLPath(*self._shared, self._models[index])
         place = range(len(self))[index]
         if place not in self._made:
-            self._made[place] = _model(self._setting, *self._models[place])
+            self._made[place] = _model(*self._shared, *self._models[place])
         return self._made[place]
 
     def __len__(self) -> int:
@@ -79,25 +71,17 @@ class LRMLPath(Sequence[Any]):
 
     def as_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Columns: theta, alpha, ridge, rank, nbytes, objective, gap, converged, n_iter."""
-        shape = self._setting.rows.model_shape
-        points = {
-            name: np.array([getattr(point, name) for point, _ in self._models])
-            for name in ("theta", "alpha", "ridge")
-        }
-        ranks = np.array([found.regressions.left.shape[1] for _, found in self._models], dtype=int)
-        return points | {
-            "rank": ranks,
-            "nbytes": model_nbytes(ranks, shape, self._setting.rows.model_dtype),
-            "objective": np.array([found.objective for _, found in self._models]),
-            "gap": np.array([found.gap for _, found in self._models]),
-            "converged": np.array([found.status in SUCCESSES for _, found in self._models]),
-            "n_iter": np.array([found.n_steps for _, found in self._models]),
-        }
+        _, rows, _ = self._shared
+        table = [
+            (*point[:3], found.regressions.left.shape[1], 0, *_ended(found)) for point, found in self._models
+        ]
+        names = ("theta", "alpha", "ridge", "rank", "nbytes", "objective", "gap", "converged", "n_iter")
+        columns = {name: np.array([row[place] for row in table]) for place, name in enumerate(names)}
+        return columns | {"nbytes": model_nbytes(columns["rank"], rows.model_shape, rows.model_dtype)}
 
 
-def _model(setting: _Setting, point: GridPoint, found: PathPoint) -> Any:
+def _model(estimator: Any, rows: Rows, coordinates: Coordinates, point: GridPoint, found: PathPoint) -> Any:
     """Return the estimator that a fit would have given, but for its start."""
-    estimator, rows, coordinates = setting
     model = clone(estimator).set_params(theta=point.theta, alpha=point.alpha, ridge=point.ridge)
     spec = model._spec(model._check_params(), rows)
     left, right, *_ = found.regressions
@@ -178,37 +162,21 @@ def lrml_path(
     asked = {"thetas": thetas, "alphas": alphas, "ridges": 0.0 if ridges is None else ridges}
     asked |= {"n_alphas": n_alphas, "alpha_ratio": alpha_ratio}
     given = check_parameters(asked, CHECKS, dict.fromkeys(asked))
-    setting, params, counts = _setting(X, Y, sample_weight, estimator, given.thetas)
-    counts = list(dict.fromkeys(counts))
-    whole = setting.coordinates.problem
+    shared, params, counts = _setting(X, Y, sample_weight, estimator, given.thetas)
+    whole, space = shared[2].problem, shared[0].space
+    strengths = given.alphas, given.ridges, given.n_alphas or _N_ALPHAS, given.alpha_ratio
+    points = grid_points(whole, list(dict.fromkeys(counts)), *strengths, space=space)
     parts = {ridge: whole.with_ridge(ridge) for ridge in given.ridges}
-    space = setting.estimator.space
-    strengths = given.alphas, given.n_alphas or _N_ALPHAS, given.alpha_ratio
-    points: list[GridPoint] = []
-    for ridge, part in parts.items():
-        if space == "predictions" and given.alphas is None:
-            points += _on_predictions(part, counts, *strengths[1:])
-        else:
-            points += grid_points(whole, counts, strengths[0], [ridge], *strengths[1:])
     max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
     pairs = [(parts[point.ridge], point.penalty) for point in points]
     tol = _TOL if params.tol is None else params.tol
     found = solve_path(pairs, lambda _, point: _seen(point), space=space, tol=tol, max_iter=max_iter)
     _warn_of_open_ends(found, max_iter)
-    return LRMLPath(setting, list(zip(points, found, strict=True)))
+    return LRMLPath(*shared, list(zip(points, found, strict=True)))
 
 
-def _on_predictions(
-    part: SpectralProblem, thetas: Sequence[int], n_alphas: int, ratio: float | None
-) -> list[GridPoint]:
-    """Return alphas from where no tail is left, 2 d_j for the first d_j that is not free, downwards."""
-    d = to_numpy(part.penalised_predictions(TailSum(0, 0.0)).d)
-    ends = {theta: 2.0 * float(d[theta]) * (1 + 1e-9) if theta < len(d) else 0.0 for theta in thetas}
-    points = []
-    for theta, most in ends.items():
-        alphas = np.geomspace(most, (ratio or _ALPHA_RATIO) * most, n_alphas) if most else [0.0]
-        points += [GridPoint(theta, float(alpha), part.ridge) for alpha in alphas]
-    return points
+def _ended(found: PathPoint) -> tuple[float, float, bool, int]:
+    return found.objective, found.gap, found.status in SUCCESSES, found.n_steps
 
 
 def _seen(found: PathPoint) -> PathPoint:
@@ -259,15 +227,18 @@ def alpha_max(
     several = isinstance(theta, Iterable) and not isinstance(theta, str)
     thetas = [CHECKS["theta"](one) for one in (theta if several else [theta])]
     ridge = CHECKS["ridge"](ridge)
-    setting, _, counts = _setting(X, Y, sample_weight, estimator, thetas)
-    found = setting.coordinates.problem.with_ridge(ridge).strongest_slopes(counts)
+    (_, _, coordinates), _, counts = _setting(X, Y, sample_weight, estimator, thetas)
+    found = coordinates.problem.with_ridge(ridge).strongest_slopes(counts)
     return np.array(found) if several else found[0]
 
 
 def _setting(
     X: Any, Y: Any, sample_weight: Any, estimator: Any, thetas: Iterable[Any] | None
-) -> tuple[_Setting, Any, list[int]]:
-    """Check all that is given as a fit does, and decompose; all labels must be known."""
+) -> tuple[tuple[Any, Rows, Coordinates], Any, list[int]]:
+    """Check all that is given as a fit does, and decompose; return what all models share.
+
+    Of the rows, that is what a model keeps of them. All labels must be known.
+    """
     if not (estimator is None or isinstance(estimator, LRML | SpectralRegressor)):
         raise TypeError(f"estimator is {shown(estimator)}. Pass LRML(…) or SpectralRegressor(…).")
     estimator = clone(LRML() if estimator is None else estimator)
@@ -289,7 +260,7 @@ def _setting(
     coordinates = coordinates_of(rows, fit_intercept=params.fit_intercept)
     if rows.kernel is None:  # models do not need the rows
         rows = replace(Rows.of_sums(None, rows.schema), home=rows.home)
-    return _Setting(estimator, rows, coordinates), params, counts
+    return (estimator, rows, coordinates), params, counts
 
 
 def _warn_of_open_ends(models: Sequence[PathPoint], max_iter: int) -> None:
