@@ -11,12 +11,9 @@ F = X̃R,
     h_ij = w_i (1/n̄ + x̃_iᵀ M_j x̃_i),   M_j = (Λ + ρ_j)⁻¹,       t̂_ij = t_ij − (t_ij − f_ij) / (1 − h_ij),
     ŝ_i = ȳ + t̂_i Vᵀ − g_i / (1 − g_i) · (y_i − ȳ)(I − VVᵀ),     g_i = w_i (1/n̄ + f_iᵀ (RᵀXᵀYV)⁻¹ f_i).
 
-Two terms correct what that leaves out, to first order. The last term of ŝ is the turn of V: W changes by
-A Vᵀ + R Bᵀ with VᵀB = 0. The two parts are orthogonal in the Hessian of the loss, so B solves a least-squares
-problem of its own, with the curvature RᵀXᵀXR + diag(ρ_j σ_j²) = RᵀXᵀYV, and row i pulls at it by the part of
-y_i that V does not span. The other term is that the penalty is linear in σ_j: along r_j itself it does not
-curve, so M_j is the inverse of Λ + ρ_j − (ρ_j − ridge) u_j u_jᵀ, u_j = r_j/σ_j, which adds
-(ρ_j − ridge)(x̃_iᵀ M_j u_j)² / (1 − (ρ_j − ridge) u_jᵀ M_j u_j) to the leverage.
+The last term of ŝ corrects, to first order, that V turns: W changes by A Vᵀ + R Bᵀ with VᵀB = 0. The two
+parts are orthogonal in the Hessian of the loss, so B solves a least-squares problem of its own, with the
+curvature RᵀXᵀXR + diag(ρ_j σ_j²) = RᵀXᵀYV, and row i pulls at it by the part of y_i that V does not span.
 
 The result is exact if the penalty is a ridge. Otherwise it is an estimate, and a little too good where labels
 are rare and the penalty is strong.
@@ -96,18 +93,16 @@ class LeaveOneOut:
         if data.schema.targets == "binary":
             self.lone = _LoneLabels(data.positive_counts, self.Y, self.weights > 0)
 
-    def of(self, solution: RidgeRegressions) -> Callable[[slice], Array]:  # noqa: PLR0915
+    def of(self, solution: RidgeRegressions) -> Callable[[slice], Array]:
         """Return the function that scores some of the rows by the fits without them."""
         left, right, _, extra, shrunk = solution
         xp = namespace(left)
-        extra = xp.zeros_like(left[0, :]) if extra is None else extra
-        shrinkage = solution.ridge + extra
+        shrinkage = solution.ridge + (xp.zeros_like(left[0, :]) if extra is None else extra)
         problem, dtype = self.space.problem, self.dtype
         curvature = problem.curvature[:, None]
         # One column of leverages serves all directions with the same shrinkage.
         distinct, inverse = xp.unique_inverse(shrinkage)
-        curves = bool(xp.any(extra > 0))
-        several = curves or distinct.shape[0] > 1
+        several = distinct.shape[0] > 1
         kept_back = xp.astype(_kept_back(distinct, curvature), dtype)
         projected = problem.cross if right is None else problem.cross @ right
         V = _times(problem.labels, right, dtype)
@@ -115,12 +110,6 @@ class LeaveOneOut:
         mean = xp.astype(self.space.y_mean, dtype)
         mean_code = _times(mean, V, dtype)
         turn = _Turn(left, projected / self.root**2) if V is not None and V.shape[1] < V.shape[0] else None
-        # Rows along M_j u_j, scaled so that their squares are what the penalty does not shrink after all:
-        # nothing where it is a ridge. A device cannot assign to some columns, and takes all.
-        curved: Any = extra > 0 if is_host(extra) else slice(None)
-        if curves:
-            radial = _radial(left[:, curved], curvature + shrinkage[curved], extra[curved])
-            along = xp.astype(radial * xp.sqrt(curvature), dtype)
         if self.interpolates:
             least = _LEAST_SHRINKAGE * float(xp.min(curvature))
             limit = _kept_back(xp.maximum(distinct, least), curvature)
@@ -140,9 +129,6 @@ class LeaveOneOut:
                 close = self.interpolated[rows][:, None] & (room < _CLOSE)
                 errors = xp.where(close, unit @ residuals, errors)
                 room = xp.where(close, _spread(weights * (unit**2 @ limit), inverse, several), room)
-            if curves:
-                less = room[:, curved] - xp.astype(weights, dtype) * (unit @ along) ** 2
-                room[:, curved] = xp.maximum(less, _LEAST_ROOM * room[:, curved])
             found = codes - errors / xp.maximum(room, float(xp.finfo(room.dtype).smallest_normal))
             found, codes = (found, codes) if shrunk is None else (shrunk * found, shrunk * codes)
             if turn is not None and V is not None:
@@ -179,17 +165,6 @@ def _times(A: Array | None, B: Array | None, dtype: Any) -> Array | None:
 
 def _dense(Y: Any) -> Array:
     return Y.toarray() if is_sparse(Y) else Y
-
-
-def _radial(left: Array, inverse: Array, extra: Array) -> Array:
-    """Return √extra M_j u_j / √(1 − extra u_jᵀ M_j u_j) for the columns of left, u_j their directions."""
-    xp = namespace(left)
-    size = xp.linalg.vector_norm(left, axis=0)
-    U = left / xp.where(size > 0, size, 1.0)
-    along = U / inverse
-    inner = np.einsum("ij,ij->j", U, along) if is_host(U) else xp.vecdot(U, along, axis=-2)
-    room = 1.0 - extra * inner
-    return xp.where(xp.isfinite(extra), along * xp.sqrt(extra / xp.maximum(room, _LEAST_ROOM)), 0.0)
 
 
 class _Turn:
