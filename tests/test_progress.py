@@ -89,13 +89,13 @@ def test_a_terminal_gets_a_bar_without_nan(monkeypatch, capsys):
 
 
 def test_a_long_search_says_how_long(capsys, clock, monkeypatch):
-    values = _judges.Judge._values
+    judge = _judges.HeldOut.judge
 
     def slowly(self, *args):
         clock[0] += 20.0
-        return values(self, *args)
+        return judge(self, *args)
 
-    monkeypatch.setattr(_judges.Judge, "_values", slowly)
+    monkeypatch.setattr(_judges.HeldOut, "judge", slowly)
     X = np.random.default_rng(0).standard_normal((40, 4))
     MLFroCV(MLFro(loss="logistic"), alphas=[1.0, 2.0, 4.0], cv=2, verbose=1).fit(X, X[:, :2] > 0)
     lines = capsys.readouterr().err.splitlines()

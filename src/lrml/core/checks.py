@@ -23,29 +23,34 @@ def is_real(value: Any) -> bool:
 
 
 def check_count(
-    name: str, value: Any, least: int, shape: tuple[int, int], sides: tuple[str, str] = ("features", "labels")
-) -> int:
+    name: str,
+    value: Any,
+    least: int,
+    shape: tuple[int, int] | None = None,
+    sides: tuple[str, str] = ("features", "labels"),
+) -> Any:
     """Resolve theta or a rank to a count: an int is the count, a float in [0, 1] a share (Table 2).
 
     A share of ``shape[1]``, the labels, is rounded and at least ``least``. The most is the smaller side, the
-    number of singular values. ``sides`` names the two numbers in messages.
+    number of singular values. ``sides`` names the two numbers in messages. Without a shape, what is right for
+    some shape is returned as it is.
     """
-    most = min(shape)
-    if is_integer(value) and least <= value <= most:
-        return int(value)
+    most, found = math.inf, ""
+    if shape is not None:
+        most, found = min(shape), f", but there are {shape[0]} {sides[0]} and {shape[1]} {sides[1]}"
     if is_integer(value):
-        raise ValueError(
-            f"{name} is {value}, but there are {shape[0]} {sides[0]} and {shape[1]} {sides[1]}. Pass a count "
-            f"from {least} to {most}, or a share such as 0.5."
-        )
+        if least <= value <= most:
+            return int(value)
+        wanted = f"of at least {least}" if shape is None else f"from {least} to {most}"
+        raise ValueError(f"{name} is {value}{found}. Pass a count {wanted}, or a share such as 0.5.")
     if not is_real(value):
         raise TypeError(f"{name} is {shown(value)}. Pass a count, or a share of the {sides[1]} such as 0.5.")
     if not (0.0 <= value <= 1.0 and (value > 0 or least == 0)):
         raise ValueError(
             f"{name} is {value}, and a float is a share of the {sides[1]}. Pass one in "
-            f"{'(' if least else '['}0, 1], or an int such as {min(most, 5)} to count singular values."
+            f"{'(' if least else '['}0, 1], or an int to count singular values."
         )
-    return min(most, max(least, round(float(value) * shape[1])))
+    return value if shape is None else min(most, max(least, round(float(value) * shape[1])))
 
 
 def check_integer(name: str, value: Any, least: int = 1, most: int | None = None) -> int:

@@ -88,14 +88,18 @@ def resolve_thetas(thetas: Iterable[Any] | None, shape: tuple[int, int]) -> list
     return list(dict.fromkeys(check.check_count("theta", value, 0, shape) for value in values))
 
 
-def resolve_ranks(
-    ranks: Iterable[Any] | None, defaults: Iterable[float], shape: tuple[int, int]
-) -> list[int]:
+def resolve_ranks(ranks: Iterable[Any], shape: tuple[int, int]) -> list[int]:
     """Return ranks, without repetitions; ``shape`` is that of the coefficients."""
-    values = defaults if ranks is None else ranks
-    return list(dict.fromkeys(check.check_count("each of ranks", value, 1, shape) for value in values))
+    return list(dict.fromkeys(check.check_count("each of ranks", value, 1, shape) for value in ranks))
 
 
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
     """Return the ridges that leave these shares of the effective directions; 1 stands for no ridge."""
     return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
+
+
+def counts_up_to(most: int, count: int = 24) -> list[int]:
+    """Return 0 and about geometric counts up to a number."""
+    if most < 1:
+        return [0]
+    return [0, *dict.fromkeys(round(float(value)) for value in np.geomspace(1, most, count))]

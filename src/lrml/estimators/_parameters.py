@@ -115,15 +115,6 @@ def check_reach(model: Any, method: str) -> None:
     raise ValueError(f"{method} sums over rows, but {wrong} needs them all at once. Use {remedy}fit.")
 
 
-def _count(name: str, least: int, value: Any, *, auto: bool = False) -> Any:
-    """Refuse a count of singular values, or a share of the labels, that is wrong for any shape."""
-    if check.is_integer(value):
-        return check.check_integer(name, value, least)
-    if not (auto and isinstance(value, str) and value == "auto"):
-        check.check_count(name, value, least, (1, 1))  # rules for shares and types need no shape
-    return value
-
-
 def _several(name: str, check_one: Check, values: Any) -> list[Any]:
     """Return one or several values as a list without repetitions, each checked."""
     values = values.tolist() if isinstance(values, np.ndarray) else values
@@ -177,6 +168,10 @@ def _check_threshold(threshold: Any) -> Any:
     return threshold
 
 
+def _check_theta(theta: Any) -> Any:
+    return theta if isinstance(theta, str) and theta == "auto" else check.check_count("theta", theta, 0)
+
+
 def _check_kernel(kernel: Any) -> Any:
     if callable(kernel) or (isinstance(kernel, str) and kernel in KERNELS):
         return kernel
@@ -198,16 +193,16 @@ CHECKS: dict[str, Check] = {
     "kernel": _check_kernel,
     "loss": partial(check.check_choice, "loss", choices=tuple(LOSSES)),
     "max_iter": partial(check.check_integer, "max_iter"),
-    "max_rank": partial(_count, "max_rank", 1),
+    "max_rank": partial(check.check_count, "max_rank", least=1),
     "n_alphas": partial(check.check_integer, "n_alphas"),
     "random_state": _check_random_state,
-    "rank": partial(_count, "rank", 1),
-    "ranks": partial(_several, "ranks", partial(_count, "each of ranks", 1)),
+    "rank": partial(check.check_count, "rank", least=1),
+    "ranks": partial(_several, "ranks", partial(check.check_count, "each of ranks", least=1)),
     "ridges": partial(_several, "ridges", partial(check.check_number, "each of ridges")),
     "solver": _check_solver,
     "space": partial(check.check_choice, "space", choices=SPACES),
-    "theta": partial(_count, "theta", 0, auto=True),
-    "thetas": partial(_several, "thetas", partial(_count, "each of thetas", 0)),
+    "theta": _check_theta,
+    "thetas": partial(_several, "thetas", partial(check.check_count, "each of thetas", least=0)),
     "threshold": _check_threshold,
     "verbose": _check_verbose,
     "warm_start": partial(check.check_flag, "warm_start"),

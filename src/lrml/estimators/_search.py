@@ -1,9 +1,9 @@
-"""What every ``…CV`` estimator shares: the search, its results, the final fit, the threshold."""
+"""What every ``…CV`` estimator shares: how candidates are judged, results, the final fit, the threshold."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -17,52 +17,78 @@ from lrml._progress import progress, tell
 from lrml._shown import shown
 from lrml.core import checks as check
 from lrml.core.arrays import is_sparse, namespace, one_blas_thread_if
-from lrml.core.coordinates import road_of
+from lrml.core.coordinates import road_of, spectrum_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._criteria import check_enough_labels, check_scorings, criterion_of_one_label
 from lrml.estimators._cuts import automatic_cut, best_cut
-from lrml.estimators._defaults import sums_suffice
+from lrml.estimators._defaults import loss_scale, noise_along, sums_suffice
 from lrml.estimators._grid import GridPoint, grid_points, resolve_ranks, resolve_thetas, ridges_leaving
-from lrml.estimators._judges import Comparison, FoldJudge, Judge, LeaveOneOutJudge, RefitJudge
+from lrml.estimators._judges import Comparison, PathJudge, RefitJudge
 from lrml.estimators._parameters import CHECKS, Parameters
-from lrml.estimators._plans import FIRST_SHARES, N_SCREENING, Plan, follow, run, screened
+from lrml.estimators._plans import (
+    FIRST_SHARES,
+    N_SCREENING,
+    Plan,
+    follow_or_try,
+    once,
+    run,
+    screened,
+    shrinking,
+    staged,
+)
 from lrml.estimators._splits import Split, check_cv, leave_one_out, make_splits, random_folds, sampled
-from lrml.estimators._table import Choice, best_of, candidates, choice, cv_results
+from lrml.estimators._table import Contest, best_of
 from lrml.estimators._widths import WITH_GAMMA, choose_gamma
 from lrml.thresholds import Cut
 
 N_FOLDS = 5
 # The held-out share where there are many rows, or decompositions are dear.
 _HELD_OUT = 0.2
-MANY_ROWS = 3000
-"""From so many rows on, a held-out fifth tells enough where every candidate is a fit of its own."""
+# From so many rows on, a held-out fifth tells enough where every candidate is a fit of its own.
+_MANY_ROWS = 3000
 # Up to this many multiplications for XᵀX and XᵀY and their decomposition, one thread of BLAS is enough.
 _MANY = 4e9
 _RULES = ("best", "one_standard_error", "smallest")
 # A grid by default: shares of effective directions left by its ridges.
 _RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2)
-# Candidates on the coefficients are solved only as well as a choice needs.
-_MAX_ITER, _TOL = 500, 1e-4
+# Most iterations for a candidate on the coefficients.
+_MAX_ITER = 500
+# Where every candidate is a fit of its own: shares of the labels that are free, shares of effective
+# directions left by ridges, and by the ridge that marks the direction along which noise is measured.
+_ROW_THETAS, _ROW_SHARES, _NOISE_SHARE = (0.0, 0.05), (0.2, 0.4, 0.6), 0.2
+# Alphas then: how many, the strongest as a multiple of the noise, the ratio of neighbours. Beside a ridge the
+# best alpha is smaller, and matters less.
+_BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 
 
 class SearchModel(LowRankModel):
     """An estimator that chooses parameters of another one on held-out rows, and is then fitted on all.
 
     Subclasses say which estimator (``_member``), which of its parameters (``_names``, by what a `GridPoint`
-    calls them), what a user may ask of them (``_asked``), and what is tried if every candidate is a fit of
-    its own (``_plan``).
+    calls them), and what a user may ask of them (``_asked``).
     """
 
     _member: ClassVar[Any]
     _names: ClassVar[Mapping[str, str]]
-    _limited = False  # whether there are always limits of the rank in place of a penalty
-    _row_tol: float | None = None  # default tol of candidates that read the rows; None: that of a fit
+    _limited = False  # whether there are always limits of the rank
+    _tol = 1e-4  # default tol of candidates on the coefficients
+    _row_tol: float | None = None  # and of those that read the rows; None: that of a fit
     _checks = CHECKS | {
         "cv": check_cv,
         "rule": lambda value: check.check_choice("rule", value, _RULES),
         "estimator": lambda value: value,
     }
+
+    def __init__(
+        self, estimator: Any, cv: Any, scoring: Any, rule: str, random_state: Any, verbose: int
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def _base(self) -> Any:
@@ -100,16 +126,8 @@ class SearchModel(LowRankModel):
         if params.thetas is not None:
             params.thetas = resolve_thetas(params.thetas, data.model_shape)
         if params.ranks is not None:
-            params.ranks = resolve_ranks(params.ranks, (), data.model_shape)
+            params.ranks = resolve_ranks(params.ranks, data.model_shape)
         params.limited = self._limited or params.ranks is not None
-
-    def _plan(self, data: Rows, params: Parameters) -> Plan:
-        """Return a plan of candidates that are fitted one by one."""
-        raise NotImplementedError
-
-    def _has_closed_forms(self, data: Rows, params: Parameters) -> bool:
-        """Whether candidates are solved in coordinates."""
-        return sums_suffice(params.loss, data)
 
     def _params_of(self, point: GridPoint) -> dict[str, Any]:
         found = {name: getattr(point, part) for name, part in self._names.items()}
@@ -135,114 +153,106 @@ class SearchModel(LowRankModel):
         # if other processes keep the cores busy.
         size = data.X.shape[0 if (road_of(data) == "dual") else 1]
         entries = data.X.nnz if is_sparse(data.X) else math.prod(data.X.shape)
-        small = one_blas_thread_if(size**3 + entries * (size + data.Y.shape[1]) <= _MANY)
-        with small:
+        with one_blas_thread_if(size**3 + entries * (size + data.Y.shape[1]) <= _MANY):
             with _progress(params.verbose, type(self).__name__) as told:
-                comparison, gamma_results = self._comparison(data, params, told)
-                closed = self._has_closed_forms(data, params)
-                alone, folds = (self._closed if closed else self._refitted)(comparison, params)
-            _check_scores(alone, params)
-            chosen = [choice(alone, folds, number, params.rule) for number in range(len(params.criteria))]
-            found = self._results(alone, folds, chosen, params)
-        return found if gamma_results is None else found | {"gamma_results_": gamma_results}
+                comparison, widths = self._comparison(data, params, told)
+                contest = (self._solved if sums_suffice(params.loss, data) else self._fitted)(
+                    comparison, params
+                )
+            if not contest.judge.tells:
+                fewer = ", or pass fewer folds" if len(contest.judge.splits) > 1 else ""
+                raise ValueError(
+                    f"scoring={shown(params.scoring)} must have a value on every split, got none. "
+                    f"Check that held-out rows have labels and weight{fewer}."
+                )
+            return self._results(contest, params) | widths
 
     # Judging
 
-    def _comparison(self, data: Rows, params: Parameters, told: Any) -> tuple[Comparison, Any]:
+    def _comparison(self, data: Rows, params: Parameters, told: Any) -> tuple[Comparison, dict[str, Any]]:
         """Return what all judges share, after the width of the kernel has been chosen, and how that was."""
         given = None if isinstance(params.threshold, Cut) else params.threshold
         cut = check_threshold(given, data.Y.shape[1], params.loss.threshold)
         comparison = Comparison(data, params.criteria, cut, params.fit_intercept, *told)
         if not _has_gamma(data):
-            return comparison, None
-        results, gammas = None, params.gammas
-        if gammas is not None:
-            params.gamma = gammas[0]
+            return comparison, {}
+        results, gammas = {}, params.gammas
+        params.gamma = params.gamma if gammas is None else gammas[0]
         if params.gamma is None or len(gammas or ()) > 1:
             splits = None
             if params.cv is not None:  # the splits that judge all else; a splitter may draw anew
                 splits = make_splits(params.cv, data, params.random_state)
                 params.cv = [(split.train, split.test) for split in splits]
-            params.gamma, results = choose_gamma(comparison, gammas, splits, params.random_state)
-        return comparison._replace(
-            data=replace(data, kernel=replace(data.kernel, gamma=params.gamma))
-        ), results
+            params.gamma, compared = choose_gamma(comparison, gammas, splits, params.random_state)
+            results = {"gamma_results_": compared}
+        wide = replace(data, kernel=replace(data.kernel, gamma=params.gamma))
+        return comparison._replace(data=wide), results
 
-    def _closed(self, comparison: Comparison, params: Parameters) -> tuple[Judge, FoldJudge | None]:
-        """Judge ridges, and whatever is penalised or limited on folds."""
+    def _solved(self, comparison: Comparison, params: Parameters) -> Contest:
+        """Judge ridges, and whatever is penalised or limited beside them on folds; or a whole grid."""
         data, full = comparison.data, min(comparison.data.model_shape)
-        is_bare = params.alphas is not None and not any(params.alphas)
-        is_grid = not is_bare and params.alphas is not None
-        is_grid = is_grid or bool(params.limited and params.ranks and params.ridges)
-        if "space" in vars(params):
-            # Given alphas are those of the paper, as in LRML.
-            params.space = params.space or ("coefficients" if is_grid else "predictions")
-        space = params.space or "predictions"
-        how = {"space": space, "tol": params.tol or _TOL, "max_iter": params.max_iter or _MAX_ITER}
-        top = max(params.ranks or [full]) if params.limited else None
-        alone = self._first_judge(comparison, params, how, needs_folds=is_grid or (top or full) < full)
+        penalised, top = any(params.alphas or ()), None
+        is_grid = penalised or bool(params.limited and params.ranks and params.ridges)
+        # Given alphas are those of the paper, as in LRML.
+        params.space = params.space or ("coefficients" if penalised else "predictions")
+        if params.limited:
+            top = max(params.ranks or [full])
+        tol = self._tol if params.tol is None else params.tol
+        how = {"space": params.space, "tol": tol, "max_iter": params.max_iter or _MAX_ITER}
+        splits = self._splits(data, params, needs_folds=is_grid or (top or full) < full)
+        alone = PathJudge(comparison, splits, **how)
+        _check_error_can_be_told(splits, params)
         if is_grid:
             alone.judge(self._grid(alone.problem, params))
-            return alone, None
-
-        def point(ridge: float) -> GridPoint:
-            return GridPoint(0, 0.0, ridge, top)
-
-        if params.ridges is None:
-            ridge = run(follow(ridges_leaving(alone.problem, FIRST_SHARES), point), alone)
-        else:
-            alone.judge([point(ridge) for ridge in params.ridges])
-            ridge = max(params.ridges, key=lambda value: alone.tables[0].mean(point(value)))
-        judged = all(max(map(table.mean, alone.points)) > -math.inf for table in alone.tables)
-        if (is_bare and not params.limited) or not judged:
-            return alone, None
-        folds = alone
-        if isinstance(alone, LeaveOneOutJudge):
+            return Contest(alone, alone.points, alone, [], {})
+        ridges = follow_or_try(
+            params.ridges,
+            lambda: ridges_leaving(alone.problem, FIRST_SHARES),
+            lambda ridge: GridPoint(0, 0.0, ridge, top),
+        )
+        best, bare = run(ridges, alone), alone.points
+        folds, contest = alone, Contest(alone, bare, alone, [], {})
+        if (params.alphas is not None and not params.limited) or not (alone.tells and alone.unit > 0):
+            return contest
+        if alone.splits[0].is_leave_one_out:
             splits = random_folds(data, N_FOLDS, params.random_state)
             if not splits:
-                return alone, None
+                return contest
             # Ranks are fewer than strengths, and three of the folds tell as much about them.
             splits = splits[:N_SCREENING] if params.limited else splits
-            folds = FoldJudge(comparison, sampled(splits, data.Y.shape[1]), **how)
+            folds = PathJudge(comparison, sampled(splits, data.Y.shape[1]), **how)
         ranks = (params.ranks or range(1, full + 1)) if params.limited else None
-        if alone.unit > 0:
-            allowed = {"thetas": params.thetas, "ridges": params.ridges, "ranks": ranks}
-            points, folds.variants = screened(
-                folds, point(ridge), alone.unit, **allowed, small=params.rule != "best"
-            )
-            rivals = [best_of(alone, alone.points, number) for number in range(len(alone.tables))]
-            folds.judge([*rivals, *points])
-        return alone, folds
+        allowed = {"thetas": params.thetas, "ridges": params.ridges, "ranks": ranks}
+        points, variants = screened(folds, best, alone.unit, **allowed, small=params.rule != "best")
+        rivals = [point for point in points if point.alpha or point.rank != top]
+        folds.judge([*(best_of(alone, bare, number) for number in range(len(alone.tables))), *rivals])
+        return Contest(alone, bare, folds, rivals, variants)
 
-    def _first_judge(
-        self, comparison: Comparison, params: Parameters, how: dict[str, Any], *, needs_folds: bool
-    ) -> Any:
-        """Return the judge of ridges alone, or of a whole grid."""
-        data, cv, splits = comparison.data, params.cv, list[Split]()
-        compressed = road_of(data) == "compressed"
-        if cv is None and not (compressed or needs_folds or _tells_no_error(params)):
-            return LeaveOneOutJudge(comparison, leave_one_out(data, params.random_state))
-        if cv is None and not compressed:
-            splits = random_folds(data, N_FOLDS, params.random_state)
-        if not splits:
-            usual = _HELD_OUT if compressed else min(N_FOLDS, data.X.shape[0])
-            splits = make_splits(usual if cv is None else cv, data, params.random_state)
-        judge = FoldJudge(comparison, sampled(splits, data.Y.shape[1]) if cv is None else splits, **how)
-        _check_error_can_be_told(judge, params)
-        return judge
+    def _splits(self, data: Rows, params: Parameters, *, needs_folds: bool) -> list[Split]:
+        """Return what judges ridges alone, or a whole grid: by default each row, if that will do."""
+        if params.cv is not None:
+            return make_splits(params.cv, data, params.random_state)
+        if road_of(data) == "compressed":
+            return sampled(make_splits(_HELD_OUT, data, params.random_state), data.Y.shape[1])
+        if not (needs_folds or _tells_no_error(params)):
+            return [leave_one_out(data, params.random_state)]
+        splits = random_folds(data, N_FOLDS, params.random_state)
+        splits = splits or make_splits(min(N_FOLDS, data.X.shape[0]), data, params.random_state)
+        return sampled(splits, data.Y.shape[1])
 
     def _grid(self, problem: Any, params: Parameters) -> list[GridPoint]:
         """Return all candidates of a grid."""
-        ridges = ridges_leaving(problem, _RIDGE_SHARES) if params.ridges is None else params.ridges
+        ridges, alphas = params.ridges, sorted(params.alphas or [0.0], reverse=True)
         if params.limited:
-            return [GridPoint(0, 0.0, ridge, rank) for ridge in ridges for rank in params.ranks]
-        thetas = resolve_thetas(None, problem.shape) if params.thetas is None else params.thetas
-        return grid_points(problem, thetas, params.alphas, ridges)
+            ridges = [0.0] if ridges is None else ridges
+            return [GridPoint(0, a, ridge, rank) for ridge in ridges for rank in params.ranks for a in alphas]
+        ridges = ridges_leaving(problem, _RIDGE_SHARES) if ridges is None else ridges
+        return grid_points(problem, resolve_thetas(params.thetas, problem.shape), alphas, ridges)
 
-    def _refitted(self, comparison: Comparison, params: Parameters) -> tuple[Judge, None]:
+    def _fitted(self, comparison: Comparison, params: Parameters) -> Contest:
         """Judge candidates that are fitted one by one."""
         data = comparison.data
-        many = data.X.shape[0] >= MANY_ROWS and not _tells_no_error(params)
+        many = data.X.shape[0] >= _MANY_ROWS and not _tells_no_error(params)
         usual = _HELD_OUT if many else min(N_FOLDS, data.X.shape[0])
         rough = clone(self._base)
         known = rough.get_params()
@@ -251,45 +261,57 @@ class SearchModel(LowRankModel):
         rough.set_params(**{name: None for name in ("callback", "threshold") if name in known}, verbose=0)
         splits = make_splits(usual if params.cv is None else params.cv, data, params.random_state)
         judge = RefitJudge(comparison, splits, rough, self._params_of)
-        _check_error_can_be_told(judge, params)
+        _check_error_can_be_told(splits, params)
         run(self._plan(data, params), judge)
-        return judge, None
+        return Contest(judge, judge.points, judge, [], {})
+
+    def _plan(self, data: Rows, params: Parameters) -> Plan:
+        """Return a plan of candidates that are fitted one by one."""
+        centred, loss = {"fit_intercept": params.fit_intercept}, params.loss
+        spectrum, ridges = spectrum_of(data, **centred), params.ridges
+
+        def usual_ridges() -> list[float]:
+            scale = loss_scale(data, loss, **centred)
+            return [scale * ridge for ridge in ridges_leaving(spectrum, _ROW_SHARES)]
+
+        thetas = resolve_thetas(_ROW_THETAS, data.model_shape) if params.thetas is None else params.thetas
+        if any(params.alphas or ()):
+            return once(
+                grid_points(spectrum, thetas, params.alphas, usual_ridges() if ridges is None else ridges)
+            )
+        alphas = list[float]()
+        if params.alphas is None:
+            count, multiple, ratio = _BESIDE_RIDGE if ridges is None or any(ridges) else _ALONE
+            noise = noise_along(data, loss, spectrum.ridge_leaving(_NOISE_SHARE), **centred)
+            alphas = [multiple * noise / ratio**step for step in range(count)]
+        plan = staged(ridges, usual_ridges, alphas, thetas)
+        return shrinking(plan, min(alphas)) if params.rule == "smallest" and any(alphas) else plan
 
     # What is kept
 
-    def _results(
-        self,
-        alone: Any,
-        folds: FoldJudge | None,
-        chosen: Sequence[Choice],
-        params: Parameters,
-    ) -> dict[str, Any]:
+    def _results(self, contest: Contest, params: Parameters) -> dict[str, Any]:
         """Return every fitted attribute, with the record of the final fit."""
-        comparison = alone.comparison
-        names = [criterion.name for criterion in comparison.criteria]
+        judge, names = contest.judge, [criterion.name for criterion in params.criteria]
         several = isinstance(params.scoring, list | tuple)
-        results = cv_results(alone, folds, names if several else ["score"], self._params_of)
-        points = candidates(alone, folds)
-        places = [points.index(point) for point, *_ in chosen]
-        fitted: dict[GridPoint, Any] = {}
-        for point, *_ in chosen:
-            if point not in fitted:
-                fitted[point] = self._final_fit(alone, folds, point, params)
-        best, seconds = fitted[chosen[0][0]]
-        judged_by: str = alone.how_told
-        if folds is not None and folds is not alone:
-            judged_by += f" and {folds.how_told}"
-        gamma = {"gamma": params.gamma} if _has_gamma(comparison.data) else {}
+        chosen = [contest.choice(number, params.rule) for number in range(len(names))]
+        results = contest.results(names if several else ["score"], self._params_of)
+        places = [contest.points.index(point) for point, *_ in chosen]
+        fitted = {point: self._final_fit(contest, point, params) for point, *_ in chosen}
+        (point, score, facts), judged_by = chosen[0], judge.how_told
+        best, seconds = fitted[point]
+        if contest.rivals_judge is not judge:
+            judged_by += f" and {contest.rivals_judge.how_told}"
+        gamma = {"gamma": params.gamma} if _has_gamma(judge.comparison.data) else {}
         found = {
             "fitted_": best.fitted_,
             "best_estimator_": best,
             "best_index_": places[0],
             "best_params_": gamma | results["params"][places[0]],
-            "best_score_": chosen[0][1],
+            "best_score_": score,
             "cv_results_": results,
-            "n_splits_": len(alone.splits),
+            "n_splits_": len(judge.splits),
             "refit_time_": seconds,
-            "search_": chosen[0][2] | {"judged_by": judged_by},
+            "search_": facts | {"judged_by": judged_by},
         }
         if several:
             found["best_indices_"] = dict(zip(names, places, strict=True))
@@ -297,39 +319,36 @@ class SearchModel(LowRankModel):
             found["best_estimators_"] = dict(zip(names, models, strict=True))
         return found
 
-    def _final_fit(self, alone: Any, folds: Any, point: GridPoint, params: Parameters) -> tuple[Any, float]:
+    def _final_fit(self, contest: Contest, point: GridPoint, params: Parameters) -> tuple[Any, float]:
         """Fit a candidate on all rows; return it and the seconds taken."""
-        values = self._params_of(point)
+        values, judge, data = self._params_of(point), contest.judge, contest.judge.comparison.data
         if params.verbose:
             words = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
             tell(type(self).__name__, f"fits {words} to all rows")
-        data = alone.comparison.data
-        start_at = alone.starting_point(point) if isinstance(alone, RefitJudge) else None
-        best = clone(self._base) if start_at is None else start_at
         given = self._base.get_params(deep=False)
-        if start_at is not None:
-            best.set_params(**{name: value for name, value in given.items() if name not in values})
-            best.set_params(warm_start=True)
-        best.set_params(**dict.fromkeys(self._names) | values)
-        if self._has_closed_forms(data, params) and "space" in given:
-            best.set_params(space=params.space)
+        best = judge.starting_point(point) if isinstance(judge, RefitJudge) else None
+        begun, best = best is not None, clone(self._base) if best is None else best
+        settings = given | dict.fromkeys(self._names) | values
+        settings["warm_start"] = begun or given.get("warm_start")
+        if isinstance(judge, PathJudge):
+            settings["space"] = params.space
         if _has_gamma(data):
-            best.set_params(gamma=params.gamma)
+            settings["gamma"] = params.gamma
+        best.set_params(**{name: value for name, value in settings.items() if name in given})
         began = perf_counter()
         best._fit_to(data, best._check_params())
         seconds = perf_counter() - began
-        if start_at is not None:
+        if begun:
             best.set_params(warm_start=given["warm_start"])
         if isinstance(params.threshold, Cut):
-            if isinstance(alone, LeaveOneOutJudge):
+            if judge.splits[0].is_leave_one_out:
                 cut = automatic_cut(best, data, best._check_params())
             else:
-                held_out, scores = zip(*(folds or alone).scores_of(point), strict=True)
+                held_out, scores = zip(*contest.rivals_judge.scores_of(point), strict=True)
                 join = namespace(scores[0]).concat
                 known = None if held_out[0].known is None else join([part.known for part in held_out])
-                cut = best_cut(
-                    join([part.labels for part in held_out]), join(scores), params, known, data.home
-                )
+                labels = join([part.labels for part in held_out])
+                cut = best_cut(labels, join(scores), params, known, data.home)
             best.set_params(threshold=cut)
         return best, seconds
 
@@ -348,22 +367,13 @@ def _tells_no_error(params: Parameters) -> bool:
     return params.rule != "best" and not all(criterion.by_row for criterion in params.criteria)
 
 
-def _check_error_can_be_told(judge: Judge, params: Parameters) -> None:
+def _check_error_can_be_told(splits: list[Split], params: Parameters) -> None:
     """Refuse a standard error of a single value."""
-    if _tells_no_error(params) and len(judge.splits) == 1:
+    if _tells_no_error(params) and len(splits) == 1:
         remedy = ", or scoring='average_precision'" if params.targets == "binary" else ""
         raise ValueError(
             f"rule={params.rule!r} needs several splits, or a metric with a value for every row, got one "
             f"split and scoring={shown(params.scoring)}. Pass cv=5{remedy}."
-        )
-
-
-def _check_scores(judge: Judge, params: Parameters) -> None:
-    if not all(max(map(table.mean, judge.points)) > -math.inf for table in judge.tables):
-        fewer = ", or pass fewer folds" if len(judge.splits) > 1 else ""
-        raise ValueError(
-            f"scoring={shown(params.scoring)} must have a value on every split, got none. "
-            f"Check that held-out rows have labels and weight{fewer}."
         )
 
 

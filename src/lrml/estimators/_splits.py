@@ -37,14 +37,10 @@ class Split(NamedTuple):
     """Row numbers of one training and one held-out part."""
 
     train: _Rows
-    test: _Rows
-    fold: int | None = None  # the held-out one, where the rows are a sample of those summed up in folds
-    left_out: _Rows | None = None  # if only some of the held-out rows are judged
-
-    @property
-    def held_out(self) -> _Rows:
-        """Rows that are not fitted on."""
-        return self.test if self.left_out is None else self.left_out
+    test: _Rows  # those that are judged
+    left_out: _Rows | None = None  # all that are held out, if only some are judged
+    fold: int | None = None  # the one held out, where the rows are a sample of those summed up in folds
+    is_leave_one_out: bool = False  # whether each judged row is held out alone
 
 
 def check_cv(cv: Any) -> Any:
@@ -63,7 +59,8 @@ def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
     """Make the splits of a checked ``cv``: folds, a held-out share, a splitter's, or those given."""
     n_rows = data.X.shape[0]
     if isinstance(data, SampledRows):
-        return _sampled_splits(data, int(cv) if check.is_integer(cv) else 1)
+        splits = _sampled_folds(data)[: int(cv) if check.is_integer(cv) else 1]
+        return _with_weight(splits, data)
     labels = data.Y if is_host(data.Y) else to_numpy(data.Y)  # folds are made on the host
     binary, drawn = data.schema.targets == "binary", {"random_state": random_state}
     if check.is_integer(cv) and cv > n_rows:
@@ -79,12 +76,17 @@ def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
     splits = [_checked(pair, number, n_rows) for number, pair in enumerate(pairs)]
     if not splits:
         raise ValueError("cv gives no split. Pass cv=5.")
-    weights = None if data.weights is None else to_numpy(data.weights)
+    return _with_weight(splits, data)
+
+
+def _with_weight(splits: list[Split], data: Rows) -> list[Split]:
+    """Refuse splits without rows to judge, or without weight to fit to."""
+    weights = np.ones(data.X.shape[0]) if data.weights is None else to_numpy(data.weights)
     for number, split in enumerate(splits):
-        if weights is not None and not np.any(weights[split.train] > 0):
+        if not len(split.test) or not np.any(weights[split.train] > 0):
             raise ValueError(
-                f"No row that split {number} fits on has a sample_weight above 0. Drop rows without weight, "
-                "or pass other splits."
+                f"Split {number} has no row to hold out, or none with a sample_weight above 0 to fit to. "
+                "Pass other splits, or drop rows without weight."
             )
     return splits
 
@@ -115,7 +117,7 @@ def leave_one_out(data: Rows, random_state: Any) -> Split:
     judged = np.arange(n_rows)
     if n_rows > most:
         judged = np.sort(check_random_state(random_state).permutation(n_rows)[:most])
-    return Split(np.arange(n_rows), judged)
+    return Split(np.arange(n_rows), judged, is_leave_one_out=True)
 
 
 def sampled(splits: list[Split], n_labels: int) -> list[Split]:
@@ -130,22 +132,9 @@ def sampled(splits: list[Split], n_labels: int) -> list[Split]:
     ]
 
 
-def _sampled_splits(data: SampledRows, count: int) -> list[Split]:
-    """Hold out the first folds of rows that were summed up in folds."""
-    splits = _sampled_folds(data)[:count]
-    weights = np.array([part.weight for part in data.parts])
-    for fold, split in enumerate(splits):
-        if len(split.test) == 0 or not np.delete(weights, fold).any():
-            raise ValueError(
-                f"Random split {fold} has no rows to hold out, or none with weight to fit on. Pass fewer "
-                "folds, or fit in memory."
-            )
-    return splits
-
-
 def _sampled_folds(data: SampledRows) -> list[Split]:
     return [
-        Split(np.flatnonzero(data.fold != fold), np.flatnonzero(data.fold == fold), fold)
+        Split(np.flatnonzero(data.fold != fold), np.flatnonzero(data.fold == fold), fold=fold)
         for fold in range(len(data.parts))
     ]
 
@@ -169,15 +158,17 @@ def random_folds(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
 
 def training_part(data: Rows, split: Split) -> Rows:
     """Return the rows to fit on, their moments by subtracting those of the held-out rows, if possible."""
+    if split.is_leave_one_out:
+        return data
     if isinstance(data, SampledRows) and split.fold is not None:
         return replace(data, sums=data.without(split.fold))
     part, n_rows = data.some(split.train), data.X.shape[0]
-    counts = np.bincount(split.train, minlength=n_rows) + np.bincount(split.held_out, minlength=n_rows)
+    left_out = split.test if split.left_out is None else split.left_out
+    counts = np.bincount(split.train, minlength=n_rows) + np.bincount(left_out, minlength=n_rows)
     if road_of(part) != "primal" or not (counts == 1).all():  # the held-out rows are not all others
         return part
-    held_out = data.some(split.held_out).statistics
     seen = (part.positive_counts > 0) | (data.schema.targets == "real")
-    return replace(part, sums=_difference(data.statistics, held_out, seen))
+    return replace(part, sums=_difference(data.statistics, data.some(left_out).statistics, seen))
 
 
 def _difference(total: Statistics, part: Statistics, seen: Array) -> Statistics | None:

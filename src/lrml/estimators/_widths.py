@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics.pairwise import chi2_kernel, euclidean_distances, manhattan_distances
+from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances
 from sklearn.utils import check_random_state
 
-from lrml.core.arrays import Array, is_host, is_sparse, namespace, take, to_numpy
+from lrml.core.arrays import is_sparse, namespace, take, to_numpy
 from lrml.core.rows import Rows
 from lrml.estimators._grid import GridPoint, ridges_leaving
-from lrml.estimators._judges import Comparison, FoldJudge, LeaveOneOutJudge
-from lrml.estimators._kernels import canonical, compared
-from lrml.estimators._plans import FIRST_SHARES, follow, run
+from lrml.estimators._judges import Comparison, PathJudge
+from lrml.estimators._kernels import compared
+from lrml.estimators._plans import BEYOND, FIRST_SHARES, MOST_ROUNDS, follow, run
 from lrml.estimators._splits import Split
 from lrml.estimators._table import ScoreTable
 
@@ -24,9 +24,7 @@ WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
 # Rows on which widths are compared, and rows whose distances tell the scale.
 _MOST_ROWS, _SCALE_ROWS = 2000, 300
 # Widths tried first, as multiples of one over the usual distance.
-_MULTIPLES = (0.5, 1.0, 2.0)
-# A best one on the edge of what was tried is followed beyond it by this factor, at most so many times.
-_BEYOND, _MOST_ROUNDS = 4.0, 6
+_FIRST = (0.5, 1.0, 2.0)
 
 
 def choose_gamma(
@@ -42,40 +40,31 @@ def choose_gamma(
     """
     random = check_random_state(random_state)
     part, held = _compared_on(comparison.data, splits, random)
-    criterion, tried = comparison.criteria[0], dict[float, float]()
-    weights = None if part.weights is None else to_numpy(part.weights)
-    weighed = [None if weights is None else weights[split.test] for split in held]
-    winners = ScoreTable(weighed, by_row=criterion.by_row)  # the width takes the place of a ridge
+    criterion = comparison.criteria[0]
+    weights = np.ones(part.X.shape[0]) if part.weights is None else to_numpy(part.weights)
+    table = ScoreTable([weights[split.test] for split in held], by_row=criterion.by_row)
 
     def judge(gamma: float) -> float:
         wide = replace(part, kernel=replace(part.kernel, gamma=gamma))
-        shared = Comparison(wide, [criterion], comparison.cut, comparison.fit_intercept)
-        judge: Any = LeaveOneOutJudge(shared, held[0]) if splits is None else FoldJudge(shared, held)
-        ridges = ridges_leaving(judge.problem, FIRST_SHARES)
-        run(follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge)), judge)
-        table = judge.tables[0]
-        best = max(judge.points, key=table.mean)
-        winners.add(GridPoint(0, 0.0, gamma), table.values[best])
-        tried[gamma] = table.mean(best)
-        return tried[gamma]
+        alone = PathJudge(comparison._replace(data=wide, criteria=[criterion]), held)
+        ridges = ridges_leaving(alone.problem, FIRST_SHARES)
+        best = run(follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge)), alone)
+        table.add(gamma, alone.tables[0].values[best])
+        return table.mean(gamma)
 
-    if gammas is None:
-        with np.errstate(over="ignore", invalid="ignore"):  # the kernel will be refused, with a remedy
-            usual = _usual_gamma(part, random)
-        best = max([multiple * usual for multiple in _MULTIPLES], key=judge)
-        for _ in range(_MOST_ROUNDS):
-            if best not in (min(tried), max(tried)):
-                break
-            last, best = best, best * _BEYOND if best == max(tried) else best / _BEYOND
-            if judge(best) <= tried[last]:
-                best = last
-                break
-    else:
-        best = max(gammas, key=judge)
-    if winners.by_row:  # as good as the best, but smoother
-        near = winners.near(GridPoint(0, 0.0, best), list(winners.scores))
-        best = min(width for _, _, width, _ in near)
-    return best, {"gamma": np.array(list(tried)), "mean_test_score": np.array(list(tried.values()))}
+    usual = _usual_gamma(part, random) if gammas is None else 1.0
+    best = max([multiple * usual for multiple in _FIRST] if gammas is None else gammas, key=judge)
+    for _ in range(MOST_ROUNDS if gammas is None else 0):
+        if best not in (min(table.scores), max(table.scores)):
+            break
+        last, best = best, best * BEYOND if best == max(table.scores) else best / BEYOND
+        if judge(best) <= table.mean(last):
+            best = last
+            break
+    tried = list(table.scores)
+    if table.by_row:  # as good as the best, but smoother
+        best = min(table.near(best, tried))
+    return best, {"gamma": np.array(tried), "mean_test_score": np.array([table.mean(one) for one in tried])}
 
 
 def _compared_on(
@@ -88,7 +77,7 @@ def _compared_on(
         rows = rows[np.sort(random.permutation(len(rows))[:_MOST_ROWS])]
     if splits is None:
         everyone = np.arange(len(rows))
-        return data.some(rows), [Split(everyone, everyone)]
+        return data.some(rows), [Split(everyone, everyone, is_leave_one_out=True)]
     places = np.full(n_rows, -1)
     places[rows] = np.arange(len(rows))
     pairs = [(places[split.train], places[split.test]) for split in splits]
@@ -100,31 +89,20 @@ def _compared_on(
 
 def _usual_gamma(data: Rows, random: np.random.RandomState) -> float:
     """Return one over the median of what gamma multiplies in the kernel, for pairs of different rows."""
-    assert data.kernel is not None
-    rows = random.permutation(data.X.shape[0])[:_SCALE_ROWS]
-    X, metric = take(data.X, rows), data.kernel.metric
-    if not is_host(X):
-        return _usual_gamma_on_device(str(metric), X)
-    X = canonical(X.astype(np.float64))
-    if metric == "rbf":
-        values = euclidean_distances(X if is_sparse(X) else X - X.mean(axis=0), squared=True)
-    elif metric == "laplacian":
-        values = manhattan_distances(X)
-    elif metric == "chi2":
-        values = -np.log(np.maximum(chi2_kernel(X, gamma=1.0), np.finfo(np.float64).tiny))
-    else:
-        squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
-        values = np.asarray(squares, dtype=np.float64)
-    positive = np.asarray(values)[np.asarray(values) > 0]
-    return float(1.0 / np.median(positive)) if positive.size else 1.0
-
-
-def _usual_gamma_on_device(metric: str, X: Array) -> float:
+    metric = data.kernel.metric
+    X = take(data.X, random.permutation(data.X.shape[0])[:_SCALE_ROWS])
+    if is_sparse(X):  # few rows have few features
+        X = X.tocsc()[:, np.unique(X.indices)].toarray()
     xp = namespace(X)
     X = xp.astype(X, xp.float64, copy=False)
-    values = compared(metric, X, X)
-    if metric not in ("rbf", "laplacian", "chi2"):
-        values = xp.linalg.diagonal(values)
+    with np.errstate(over="ignore", invalid="ignore"):  # the kernel will be refused, with a remedy
+        if metric == "laplacian":
+            values = manhattan_distances(X)
+        elif metric == "chi2":
+            values = -np.log(np.maximum(chi2_kernel(X, gamma=1.0), np.finfo(np.float64).tiny))
+        else:
+            values = compared(metric, X, X)
+            values = values if metric == "rbf" else xp.linalg.diagonal(values)
     order = xp.sort(values[values > 0])
     n = order.shape[0]
     return 2.0 / float(order[(n - 1) // 2] + order[n // 2]) if n else 1.0

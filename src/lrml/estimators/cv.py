@@ -8,27 +8,19 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from lrml._shown import shown
-from lrml.core.coordinates import spectrum_of
-from lrml.core.rows import Rows, Schema
+from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_search import BlockSearch
-from lrml.estimators._defaults import loss_scale, noise_along, sums_suffice, usual_strengths
-from lrml.estimators._grid import GridPoint, grid_points, resolve_ranks, resolve_thetas, ridges_leaving
+from lrml.estimators._defaults import usual_strengths
+from lrml.estimators._grid import GridPoint, resolve_ranks
 from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import CHECKS, Parameters
-from lrml.estimators._plans import Plan, follow, once, shrinking, staged
+from lrml.estimators._plans import Plan, follow
 from lrml.estimators.label_space import CPLST, check_all_known
 from lrml.estimators.leml import LEML, usual_ranks
 from lrml.estimators.lrml import LRML, MLFro, MLTrace
 from lrml.estimators.spectral import SpectralRegressor
 
-# Where every candidate is a fit of its own: shares of the labels that are free, shares of effective
-# directions left by ridges, and by the ridge that marks the direction along which noise is measured.
-_ROW_THETAS, _ROW_SHARES, _NOISE_SHARE = (0.0, 0.05), (0.2, 0.4, 0.6), 0.2
-# Alphas then: how many, the strongest as a multiple of the noise, the ratio of neighbours. Beside a ridge the
-# best alpha is smaller, and matters less.
-_BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 # Ranks of LEML: shares of the labels; and ridges, as multiples of the usual one, where candidates are fits.
 _LEML_SHARES, _LEML_RIDGES = (0.4, 0.8), (3.0, 1.0, 0.3)
 
@@ -141,34 +133,14 @@ class LRMLCV(LabelModel, BlockSearch):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
         self.thetas = thetas
         self.alphas = alphas
         self.ridges = ridges
         self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _plan(self, data: Rows, params: Parameters) -> Plan:
-        centred, loss = {"fit_intercept": params.fit_intercept}, params.loss
-        spectrum, ridges = spectrum_of(data, **centred), params.ridges
-        if ridges is None:
-            scale = loss_scale(data, loss, **centred)
-            ridges = [scale * ridge for ridge in ridges_leaving(spectrum, _ROW_SHARES)]
-        thetas = resolve_thetas(_ROW_THETAS, data.model_shape) if params.thetas is None else params.thetas
-        if params.alphas is not None and any(params.alphas):
-            return once(grid_points(spectrum, thetas, params.alphas, ridges))
-        count, multiple, ratio = _BESIDE_RIDGE if any(ridges) else _ALONE
-        noise = noise_along(data, loss, spectrum.ridge_leaving(_NOISE_SHARE), **centred)
-        alphas = [multiple * noise / ratio**step for step in range(count)] if params.alphas is None else []
-        plan = staged(ridges, alphas, thetas, free=params.ridges is None)
-        return shrinking(plan, min(alphas)) if params.rule == "smallest" and any(alphas) else plan
 
 
-class MLTraceCV(LRMLCV):
+class MLTraceCV(LabelModel, BlockSearch):
     """`MLTrace` with alpha and ridge chosen by scores of unseen rows: `LRMLCV` with theta = 0.
 
     Parameters
@@ -182,6 +154,7 @@ class MLTraceCV(LRMLCV):
 
     _member = MLTrace
     _names = {"alpha": "alpha", "ridge": "ridge"}  # noqa: RUF012
+    _row_tol = 1e-3
 
     def __init__(
         self,
@@ -196,15 +169,10 @@ class MLTraceCV(LRMLCV):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
         self.alphas = alphas
         self.ridges = ridges
         self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _asked(self, data: Rows, params: Parameters) -> None:
         super()._asked(data, params)
@@ -246,29 +214,13 @@ class MLFroCV(LabelModel, BlockSearch):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
         self.alphas = alphas
         self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _asked(self, data: Rows, params: Parameters) -> None:
         super()._asked(data, params)
         params.ridges, params.alphas = params.alphas, [0.0]
-
-    def _plan(self, data: Rows, params: Parameters) -> Plan:
-        def point(ridge: float) -> GridPoint:
-            return GridPoint(0, 0.0, ridge)
-
-        if params.ridges is not None:
-            return once([point(ridge) for ridge in sorted(params.ridges, reverse=True)])
-        centred = {"fit_intercept": params.fit_intercept}
-        scale = loss_scale(data, params.loss, **centred)
-        ridges = ridges_leaving(spectrum_of(data, **centred), _ROW_SHARES)
-        return follow([scale * ridge for ridge in ridges], point)
 
 
 class LEMLCV(LabelModel, BlockSearch):
@@ -295,7 +247,7 @@ class LEMLCV(LabelModel, BlockSearch):
 
     _member = LEML
     _names = {"rank": "rank", "alpha": "alpha", "ridge": "ridge"}  # noqa: RUF012
-    _limited = True
+    _limited, _tol = True, 1e-6
 
     def __init__(
         self,
@@ -310,45 +262,26 @@ class LEMLCV(LabelModel, BlockSearch):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
         self.ranks = ranks
         self.alphas = alphas
         self.ridges = ridges
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _asked(self, data: Rows, params: Parameters) -> None:
         super()._asked(data, params)
         if params.ranks is None:
-            params.ranks = resolve_ranks(usual_ranks(_LEML_SHARES, data.model_shape), (), data.model_shape)
-
-    def _check_before(self, params: Parameters, columns: Schema) -> None:
-        if any(params.alphas or ()):
-            raise ValueError(
-                f"a search over blocks takes ranks without alphas, got alphas={shown(params.alphas)}. Leave "
-                "them out, or search on some of the rows with fit."
-            )
-        super()._check_before(params, columns)
-
-    def _has_closed_forms(self, data: Rows, params: Parameters) -> bool:
-        return sums_suffice(params.loss, data) and not any(params.alphas or ())
+            params.ranks = resolve_ranks(usual_ranks(_LEML_SHARES, data.model_shape), data.model_shape)
 
     def _plan(self, data: Rows, params: Parameters) -> Plan:
-        alphas, ridges = sorted(params.alphas or [0.0], reverse=True), params.ridges
+        alphas, ridges, top = sorted(params.alphas or [0.0], reverse=True), params.ridges, max(params.ranks)
         if any(alphas) or ridges is not None:
             ridges = sorted(ridges or [0.0], reverse=True)
-            return once([GridPoint(0, a, r, rank) for rank in params.ranks for a in alphas for r in ridges])
+            yield [GridPoint(0, a, ridge, rank) for rank in params.ranks for a in alphas for ridge in ridges]
+            return
         _, usual = usual_strengths(data, params.loss, fit_intercept=params.fit_intercept)
-        return self._ranks_after_ridges([multiple * usual for multiple in _LEML_RIDGES], params.ranks)
-
-    def _ranks_after_ridges(self, ridges: list[float], ranks: list[int]) -> Plan:
-        top = max(ranks)
-        if any(ridges):
-            ridge = yield from follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge, top))
-        yield [GridPoint(0, 0.0, ridge if any(ridges) else 0.0, rank) for rank in ranks]
+        ridges = [multiple * usual for multiple in _LEML_RIDGES]
+        best = yield from follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge, top))
+        yield [best._replace(rank=rank) for rank in params.ranks]
 
 
 class CPLSTCV(LabelModel, BlockSearch):
@@ -386,15 +319,10 @@ class CPLSTCV(LabelModel, BlockSearch):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
         self.ranks = ranks
         self.ridges = ridges
         self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _check_shapes(self, data: Rows, params: Parameters) -> None:
         check_all_known(data, "CPLSTCV", "LEMLCV or LRMLCV")
@@ -462,17 +390,12 @@ class SpectralRegressorCV(RegressorMixin, BlockSearch):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
         self.thetas = thetas
         self.alphas = alphas
         self.ridges = ridges
         self.ranks = ranks
         self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _check_params(self) -> Parameters:
         params = super()._check_params()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -57,13 +57,14 @@ class PathPoint:
     """One solution, in the coordinates of its problem.
 
     ``sigma`` are the descending singular values that are penalised, those of the coefficients or of the
-    predictions. ``status`` is found by the same tests as in a fit; ``n_steps`` counts steps of the solver.
+    predictions; None where the penalty costs nothing. ``status`` is found by the same tests as in a fit;
+    ``n_steps`` counts steps of the solver.
     """
 
     problem: SpectralProblem
     penalty: Penalty
     regressions: RidgeRegressions
-    sigma: Values
+    sigma: Values | None
     objective: float
     gap: float
     status: Status
@@ -73,19 +74,16 @@ class PathPoint:
 def closed_form(problem: SpectralProblem, penalty: Penalty, space: str = "coefficients") -> PathPoint | None:
     """Return the global minimum where it has a closed form.
 
-    That is: if predictions are penalised, or if the penalty is a limit of the rank, or nothing at all.
+    That is: if the penalty costs nothing, or is a limit of the rank, or if predictions are penalised.
     """
-    if space == "coefficients":
-        rank, permitted = Ranks.of(penalty, problem.shape[1])
-        if rank < permitted:
-            return None
-        if rank == problem.shape[1]:
-            W = problem.ridge_solution()
-            found, objective = (
-                RidgeRegressions(W, None, problem.ridge),
-                problem.target - inner(W, problem.cross),
-            )
-            return PathPoint(problem, penalty, found, spectrum(W), objective, 0.0, Status.EXACT, 0)
+    costs = space == "coefficients" or hasattr(penalty, "slopes")  # the predictions need no more than a prox
+    free, permitted = Ranks.of(penalty, problem.shape[1]) if costs else (0, 0)
+    if free == problem.shape[1]:
+        W = problem.ridge_solution()
+        found, objective = RidgeRegressions(W, None, problem.ridge), problem.target - inner(W, problem.cross)
+        return PathPoint(problem, penalty, found, None, objective, 0.0, Status.EXACT, 0)
+    if space == "coefficients" and free < permitted:
+        return None
     left, right, d, sigma = problem.penalised_predictions(penalty)
     gains = float(np.sum(sigma * (2.0 * d - sigma)))
     objective = problem.target - gains + penalty.value(sigma)
@@ -168,7 +166,7 @@ def _exact(found: PathPoint, callback: Callback | None) -> SolverResult:
     problem, (left, right) = found.problem, found.regressions.sides
     U, s, V = seen(Factors.of(left) if right is None else Factors.of_sides(left, right))
     W = (U * s) @ V.T
-    objective = problem.value(W) + found.penalty.value(found.sigma)
+    objective = problem.value(W) + (0.0 if found.sigma is None else found.penalty.value(found.sigma))
     # What the gradient has left would leave the matrices of this rank.
     residual = frobenius(problem.gradient(W)) / problem.scale if right is None else 0.0
     U, V = problem.restore(U, V)
@@ -241,7 +239,6 @@ def solve_path(
     visit: Callable[[int, PathPoint], _Result],
     *,
     space: str = "coefficients",
-    starts: Mapping[int, tuple[Array, Array]] | None = None,
     tol: float = 1e-4,
     max_iter: int = 500,
 ) -> list[_Result]:
@@ -258,30 +255,24 @@ def solve_path(
     points : sequence of (SpectralProblem, Penalty)
     visit : callable
     space : {"coefficients", "predictions"}
-    starts : mapping of int to (left, right), optional
-        Solutions left rightᵀ to begin some of the points with, on their own.
     tol, max_iter : float, int
         As in `solve`, for each point.
     """
     groups: dict[Any, list[int]] = {}
     for index, (problem, penalty) in enumerate(points):
-        apart = starts is not None and index in starts
         alike = replace(penalty, alpha=0.0) if isinstance(penalty, TailSum) else penalty
-        key: Any = index if apart else id(problem) if space == "predictions" else (id(problem), alike)
+        key: Any = id(problem) if space == "predictions" else (id(problem), alike)
         groups.setdefault(key, []).append(index)
-    down: list[tuple[list[int], Any]] = []
-    up: list[tuple[list[int], Any]] = []
-    for key, members in groups.items():
-        if starts is not None and key in starts:
-            up.append((members, starts[key]))
-            continue
+    down: list[tuple[list[int], str]] = []
+    up: list[tuple[list[int], str]] = []
+    for members in groups.values():
         members.sort(key=lambda index: -getattr(points[index][1], "alpha", 0.0))
         half = len(members) if space == "predictions" else (len(members) + 1) // 2
         down.append((members[:half], "down"))
         up.append((members[half:][::-1], "up"))
     results: dict[int, _Result] = {}
 
-    def work(chain: tuple[list[int], Any]) -> None:
+    def work(chain: tuple[list[int], str]) -> None:
         members, begin = chain
         found = _solve_chain([points[index] for index in members], begin, space, tol, max_iter)
         for index, point in zip(members, found, strict=True):
@@ -296,9 +287,9 @@ def solve_path(
 
 
 def _solve_chain(
-    points: Sequence[tuple[SpectralProblem, Penalty]], begin: Any, space: str, tol: float, max_iter: int
+    points: Sequence[tuple[SpectralProblem, Penalty]], begin: str, space: str, tol: float, max_iter: int
 ) -> Iterator[PathPoint]:
-    """Solve the points of a chain in turn; it begins "down", "up", or at a solution."""
+    """Solve the points of a chain in turn; it begins on its way "down" or "up"."""
     phase, limit = Alternating(), math.inf
     for problem, penalty in points:
         exact = closed_form(problem, penalty, space)
@@ -308,15 +299,13 @@ def _solve_chain(
         if phase.last is None:
             if begin == "down":
                 W, _ = problem.reduced_rank_solution(penalty.n_free)
-            elif begin == "up":
+            else:
                 # On the way up, the limit alpha → ∞, which pays no penalty, may become better.
                 limit = problem.reduced_rank_solution(penalty.n_free)[1]
                 # A little more ridge, so that directions undetermined by the data do not dominate.
                 extra = min(getattr(penalty, "alpha", math.inf), problem.ridge_leaving(_START_SHARE))
                 rank = Ranks.of(penalty, problem.shape[1]).permitted
                 W, _ = problem.with_ridge(problem.ridge + extra).reduced_rank_solution(rank)
-            else:
-                W = begin[0] @ begin[1].T
             phase.start(problem, penalty, point_at(problem, penalty, W, spectrum(W)))
         else:
             phase.retarget(penalty)

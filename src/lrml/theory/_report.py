@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +17,6 @@ from lrml.theory._complexity import global_complexity, local_complexity
 from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector, checked
 
 Row = dict[str, Any]
-_ANY_X = "any X"
 _COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
 _ORDERS: dict[Ball, float] = {"frobenius": 2, "trace": 1, "operator": np.inf}
 _ROUNDING = 1e-12
@@ -98,47 +98,39 @@ def bound_report(
     facts |= {f"{ball}_norm": norm for ball, norm in norms.items()}
     facts |= {"tail_sum": tail, "tail_of_predictions": said_tail, "r": r, "trace_of_S": float(s.sum())}
 
-    overall, found = [], {}
-    for ball, norm in norms.items():
-        size: Any = {"ball": ball, "radius": norm}
-        found[ball] = global_complexity(spectrum, labels, n_draws=n_draws, random_state=random_state, **size)
-        bound = bounds.global_bound(s, n, labels, **size)
-        overall.append(_row(f"global, {ball} ball", bound, _ANY_X, True, found[ball], found[ball]))
-
-    radius, ball_radius = norms["frobenius"], math.sqrt(r)
-    limits: list[Any] = [{"theta": free, "tail": most} for most in (tail, said_tail)]
-    tailed, said_tailed = limits
-    draw: Any = partial(
-        local_complexity, n_labels=labels, r=r, n_draws=n_local_draws, random_state=random_state
-    )
-    plain, ranked = draw(spectrum, radius=radius), draw(spectrum, radius=radius, **tailed)
-    said = draw(Spectrum.of_predictions(spectrum), radius=ball_radius, **said_tailed)
-    split, dual = (
-        one(s, n, labels, r, radius=radius) for one in (bounds.local_bound, bounds.local_dual_bound)
-    )
-    short = bounds.local_bound(s, n, labels, r, radius=radius, **tailed)
-    by_predictions = bounds.prediction_bound(s, n, labels, r, **said_tailed)
-    local = [
-        _row(f"local, split at {split.head_size} axes", split, _ANY_X, True, *plain),
-        _row("local, dual", dual, _ANY_X, True, *plain),
-        _row(f"local with tail, split at {short.head_size}", short, _ANY_X, True, *ranked),
-        _row("local, tail of predictions", by_predictions, _ANY_X, True, *said),
+    sizes: Any = {ball: {"ball": ball, "radius": norm} for ball, norm in norms.items()}
+    draws: Any = {"n_draws": n_draws, "random_state": random_state}
+    found = {ball: global_complexity(spectrum, labels, **size, **draws) for ball, size in sizes.items()}
+    overall = [
+        _row(f"global, {ball} ball", bounds.global_bound(s, n, labels, **size), [found[ball]] * 2)
+        for ball, size in sizes.items()
     ]
-    first, second = (math.sqrt(2) * min(row["value"] for row in rows) for rows in (overall, local))
-    risks = {
-        "Theorem 1": bounds.theorem1(first, n, delta),
-        "Theorem 2": bounds.theorem2(second, n, 1.0, delta),
-    }
+    draws |= {"n_draws": n_local_draws}
+    tailed, said_tailed = ({"theta": free, "tail": most} for most in (tail, said_tail))
+    local: Any = partial(local_complexity, n_labels=labels, r=r, **draws)
+    radius: Any = {"radius": norms["frobenius"]}
+    plain, ranked = local(spectrum, **radius), local(spectrum, **radius, **tailed)
+    said = local(Spectrum.of_predictions(spectrum), radius=math.sqrt(r), **said_tailed)
+    split, short = (bounds.local_bound(s, n, labels, r, **radius, **limits) for limits in ({}, tailed))
+    inside = [
+        _row(f"local, split at {split.head_size} axes", split, plain),
+        _row("local, dual", bounds.local_dual_bound(s, n, labels, r, **radius), plain),
+        _row(f"local with tail, split at {short.head_size}", short, ranked),
+        _row("local, tail of predictions", bounds.prediction_bound(s, n, labels, r, **said_tailed), said),
+    ]
+    risks = [math.sqrt(2) * min(row["value"] for row in rows) for rows in (overall, inside)]
+    trace = Bound({"trace norm": norms["trace"] / math.sqrt(n)})
     within = float(np.max((spectrum.rows * spectrum.rows).sum(axis=1))) * labels <= 1.0
-    printed = Bound({"trace norm": norms["trace"] / math.sqrt(n)})
-    rate = Bound({"r*": bounds.local_rate(s, n, labels, radius)})
+    losses = "losses in [0, 1], minimiser", None
+    rate = Bound({"r*": bounds.local_rate(s, n, labels, **radius)})
     rows = [
         *overall,
-        _row("printed, λ/√n", printed, "‖xᵢ‖ ≤ 1/√L", within, found["trace"], found["trace"]),
-        *local,
+        _row("printed, λ/√n", trace, [found["trace"]] * 2, "‖xᵢ‖ ≤ 1/√L", within),
+        *inside,
         *_printed_rows(spectrum, left, sigma, labels, free, found["trace"]),
-        *(_row(name, bound, "losses in [0, 1], minimiser", None) for name, bound in risks.items()),
-        _row("fixed point", rate, "any X; a rate, no constant", True),
+        _row("Theorem 1", bounds.theorem1(risks[0], n, delta), (), *losses),
+        _row("Theorem 2", bounds.theorem2(risks[1], n, 1.0, delta), (), *losses),
+        _row("fixed point", rate, (), "any X; a rate, no constant"),
     ]
     return BoundReport(facts, rows)
 
@@ -159,15 +151,18 @@ def _factors(estimator: Any) -> tuple[Matrix, Vector, int]:
     return np.asarray(U, dtype=np.float64)[:, s > 0], np.asarray(s, dtype=np.float64)[s > 0], len(V)
 
 
-def _row(name: str, bound: Bound, holds_for: str, holds: Any, lower: Any = None, upper: Any = None) -> Row:
-    spread = upper or lower
+def _row(
+    name: str, bound: Bound, measured: Sequence[MonteCarlo], holds_for: str = "any X", holds: Any = True
+) -> Row:
+    """Return the row of a bound: ``measured`` are lower and upper estimates of what it bounds, if any."""
+    lower, upper = [*(one.mean for one in measured), None, None][:2]
     return {
         "bound": name,
         "value": bound.value,
         "terms": dict(bound.terms),
-        "lower": lower and lower.mean,
-        "upper": upper and upper.mean,
-        "standard_error": spread and spread.standard_error,
+        "lower": lower,
+        "upper": upper,
+        "standard_error": measured[-1].standard_error if measured else None,
         "holds_for": holds_for,
         "holds_here": holds,
     }
@@ -180,19 +175,17 @@ def _printed_rows(
 
     That is √‖WWᵀ‖_F (or the tail sum, if theta is 0 and that is less) times E‖XᵀΣ/n‖.
     """
-    size = float(np.linalg.norm(sigma))
+    size, total = float(np.linalg.norm(sigma)), float(sigma.sum())
     unit = sigma / size
     r = float(np.linalg.norm(unit**2))
-    reach = size * math.sqrt(r) if theta else min(size * math.sqrt(r), float(sigma.sum()))
-    share = reach / float(sigma.sum())
+    share = min(size * math.sqrt(r), math.inf if theta else total) / total
     reached = MonteCarlo(share * trace_ball.mean, share * trace_ball.standard_error, trace_ball.n_draws)
     holds = assumption_holds(spectrum.rows, left, unit, n_labels)
-    lines: Any = {"printed, Theorem 3": "theorem", "printed, line of its proof": "proof"}
-    rows = []
-    for name, line in lines.items():
-        bound = bounds.printed_local_bound(unit, spectrum.n_examples, r, theta, line=line)
+    rows, lines = [], (("printed, Theorem 3", "theorem"), ("printed, line of its proof", "proof"))
+    for name, line in lines:
+        bound = bounds.printed_local_bound(unit, spectrum.n_examples, r, theta, line=line)  # type: ignore[arg-type]
         scaled = Bound({term: size * value for term, value in bound.terms.items()})
-        rows.append(_row(name, scaled, "L·uⱼᵀSuⱼ ≤ σⱼ² and shared uⱼ", holds, reached))
+        rows.append(_row(name, scaled, [reached], "L·uⱼᵀSuⱼ ≤ σⱼ² and shared uⱼ", holds))
     return rows
 
 
