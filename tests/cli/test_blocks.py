@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -60,7 +59,7 @@ def test_a_fit_in_blocks_is_that_of_all_rows(folder, sources, options, blocks):
     assert "12 features, 6 labels" in told
     summary = read_header(folder / "blocks.lrml")["summary"]
     assert (summary["rows"], summary["blocks"]) == (150, blocks)
-    assert summary["data"] == sources[0][:-4] + (" and 1 more file" if len(sources) > 1 else "")
+    assert summary["data"] == sources[0][:-4]
     whole = lrml.load(folder / "whole.lrml")
     np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
     names = "tag" if sources == ["all.csv"] else "label"
@@ -142,14 +141,14 @@ def test_wrong_usage(folder, monkeypatch, capsys):
         (["fit", "all.xmc", "--checkpoint", "x"], "--checkpoint .*--blocks"),
         (["fit", "all.xmc", "none.xmc", "--blocks"], "'none.xmc'"),
         (["fit", "all.xmc", "--blocks", "--checkpoint", "none/x"], "--checkpoint: .*'none'"),
-        (["fit", "all.xmc", "--blocks", "--checkpoint", "new.lrml"], "--checkpoint is "),
+        (["fit", "all.xmc", "--blocks", "--checkpoint", "new.lrml"], "--checkpoint: .*new.lrml"),
         (["fit", "all.xmc", "--blocks", "--checkpoint", "all.xmc"], "--checkpoint: .*all.xmc"),
         (["fit", "all.xmc", "--blocks", "--checkpoint", "all.csv"], "all.csv"),
         (["fit", "texts.csv", "--blocks"], "has texts"),
         (["fit", "all.xmc", "--blocks", "--kernel", "rbf"], "kernel"),
         (["fit", "all.xmc", "--blocks", "--threshold", "auto"], "threshold"),
         (["fit", "all.xmc", "--blocks", "--checkpoint", "x", "--loss", "logistic"], "loss"),
-        (["fit", "sub", "--blocks"], re.escape(f"is a folder. Name its files: {Path('sub') / '*.csv'}")),
+        (["fit", "sub", "--blocks"], "is a folder.*csv"),
         (["fit", "all.csv", "--labels", "-6", "--test", "all.csv", "--blocks"], "has a test set"),
         (["fit", "split.arff", "--blocks"], "has a test set"),
         (["fit", "yeast", "--blocks"], "'yeast' has a test set"),

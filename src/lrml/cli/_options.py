@@ -210,11 +210,11 @@ def check_output(
     *,
     force: bool = False,
     beside: Sequence[Path] = (),
-    read: Sequence[str] = (),
+    other: Sequence[str] = (),
 ) -> None:
     """Make sure, before anything is read, that a file, if any, and others ``beside`` it may be written.
 
-    What the command is to ``read`` is not written over, even if forced.
+    What the command reads or writes under ``other`` names is not written over, even if forced.
     """
     if path is None:
         return
@@ -223,8 +223,8 @@ def check_output(
         wrong = f"there is no folder {os.fspath(place.parent)!r}. Make it, or choose another."
     elif place.exists() and not place.is_file():
         wrong = f"{shown} is {'a folder' if place.is_dir() else 'a device'}. Pass the name of a file."
-    elif any(place.exists() and os.path.exists(own) and os.path.samefile(place, own) for own in read):
-        wrong = f"{shown} is the file that is read. Choose another name."
+    elif os.path.realpath(place) in map(os.path.realpath, other):
+        wrong = f"this command needs {shown} for something else. Choose another name."
     there = [os.fspath(file) for file in (place, *beside) if file.exists() or file.is_symlink()]
     if wrong is None and there and not force:
         wrong = f"{' and '.join(map(repr, there))} exists already. Choose another name, or pass --force."

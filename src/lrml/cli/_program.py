@@ -11,9 +11,20 @@ import typer
 
 from lrml._files import OutputError
 from lrml._shown import printable
-from lrml.cli import datasets, export, judge, learn, predict, reproduce, serve, split, theory
+from lrml.cli import (
+    Terminated,
+    datasets,
+    export,
+    judge,
+    learn,
+    predict,
+    reproduce,
+    serve,
+    split,
+    stopped,
+    theory,
+)
 from lrml.cli._options import CommandError
-from lrml.cli._stops import Terminated, stopped
 
 _USAGE_ERROR = 2
 _BROKEN_PIPE = 141  # 128 + SIGPIPE

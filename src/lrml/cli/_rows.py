@@ -32,21 +32,25 @@ class Training(NamedTuple):
         rows = whole if n_train is None else whole.rows(slice(0, n_train))
         if not source.roles.has_labels and rows.targets is None:
             raise ValueError(
-                f"{source.name!r} has no tags or labels to learn from{_columns(source)}. Say where they are, "
-                "for example with --tags or --labels."
+                f"{source.name!r} has no tags or labels to learn from. Say where they are, for example with "
+                "--tags or --labels."
             )
         if not hasattr(rows, "texts"):
             check_complete(rows.X)
         return cls(rows, source, len(whole))
 
     @property
-    def features(self) -> Any:
-        """The names of the features, if rows are numbers."""
-        return getattr(self.rows, "feature_names", None)
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.rows)
+
+    def reading(self) -> dict[str, Any]:
+        """Return how later files are to be read."""
+        return reading_of(self.source, getattr(self.rows, "feature_names", None))
 
     def notes(self) -> list[str]:
         """Say what was read."""
-        rows, n = self.rows, len(self.rows)
+        rows, n = self.rows, self.n_rows
         part = "" if n == self.n_whole else f" (the training rows of {self.n_whole:,d})"
         if hasattr(rows, "texts"):
             notes = [f"{rows.name}: {n:,d} texts{part}, {len(rows.tag_names):,d} different tags"]
@@ -96,8 +100,8 @@ class RowsForModel:
         source = source.test
         if labelled and not (source.roles.has_labels or source.columns.labels):
             raise ValueError(
-                f"{data.name!r} has no tags to compare with{_columns(source)}. Say where they are, for "
-                "example with --tags or --labels."
+                f"{data.name!r} has no tags or labels to judge by. Say where they are, for example with "
+                "--tags or --labels."
             )
         features: Any = None
         if not texts:
@@ -150,15 +154,10 @@ def explained(source: Source) -> list[str]:
     return source.roles.explain() if source.roles.format in ("csv", "jsonl", "parquet", "text") else []
 
 
-def _columns(source: Source) -> str:
-    """Return the names of the first columns, as far as the file has any."""
-    from lrml.datasets import NumberedNames
-
-    names = [name for name in (*source.roles.text, *source.roles.ignore) if name]
-    if not names and not isinstance(features := source.columns.features, NumberedNames):
-        names = list(features or ())
-    first = ", ".join(map(shown, names[:8]))
-    return f" (columns: {first}{', ...' if names[8:] else ''})" if names else ""
+def reading_of(source: Source, features: Any) -> dict[str, Any]:
+    """Return how later files are to be read: columns by name, and numbers from where these began."""
+    kept: dict[str, Any] = source.roles.kept()
+    return kept | ({"zero_based": features.start == 0} if kept.get("format") == "svmlight" else {})
 
 
 def name_columns(model: Any, feature_names: Sequence[str], label_names: Sequence[str]) -> None:

@@ -183,7 +183,7 @@ def convert(
     from lrml.cli._console import answer
 
     files = lrml.datasets.files_of(target, to)
-    check_output(files[0], "OUT", force=force, beside=files[1:], read=data.paths)
+    check_output(files[0], "OUT", force=force, beside=files[1:], other=data.paths)
     dataset = _read(data)
     lrml.datasets.write_dataset(dataset, target, format=to)
     found = lrml.datasets.describe(dataset).as_dict() if as_json else {}

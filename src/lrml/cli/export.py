@@ -36,7 +36,7 @@ def export(
     from lrml._files import write_atomically
     from lrml.cli._console import answer
 
-    check_output(out, "OUT.onnx", force=force, read=[model])
+    check_output(out, "OUT.onnx", force=force, other=[model])
     exported = to_onnx(load(model), top_k=top_k, text=not no_text)
     content = exported.SerializeToString()
     write_atomically(out, content)

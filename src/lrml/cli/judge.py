@@ -57,8 +57,7 @@ def evaluate(
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
     from lrml._inner import threshold_of
-    from lrml.cli._console import advise, tell_progress
-    from lrml.cli._fitted import facts_of, in_words
+    from lrml.cli._console import advise, facts_of, in_words, tell_progress
     from lrml.cli._rows import RowsForModel, digest_of, opened
     from lrml.core.losses import LogisticLoss
     from lrml.evaluation import assess
@@ -122,8 +121,7 @@ def compare(
       lrml compare articles.csv --held-out 0.3 --html compared.html
     """
     from lrml._inner import threshold_of
-    from lrml.cli._console import tell_progress, warnings_told
-    from lrml.cli._fitted import facts_of, in_words
+    from lrml.cli._console import facts_of, in_words, tell_progress, warnings_told
     from lrml.cli._rows import RowsForModel, Training, split_rows
     from lrml.evaluation import compare as compared
 
@@ -131,10 +129,10 @@ def compare(
     chosen = _methods(methods)
     source = data.open()
     training = Training.read(source)
-    places = None if source.has_split else split_rows(len(training.rows), held_out, seed, name="--held-out")
+    places = None if source.has_split else split_rows(training.n_rows, held_out, seed, name="--held-out")
     test = None if places is None else training.part(places[1]).rows
     training = training if places is None else training.part(places[0])
-    n_rows = len(training.rows)
+    n_rows = training.n_rows
     n_texts = n_rows if source.roles.kind == "text" else None
     scores, cuts, facts = dict[str, Any](), dict[str, Any](), dict[str, dict[str, Any]]()
     Y: Any = None
@@ -188,7 +186,7 @@ def inspect(
       lrml inspect articles.lrml
       lrml inspect articles.lrml --html articles.html
     """
-    from lrml.cli._fitted import facts_of, in_words
+    from lrml.cli._console import facts_of, in_words
     from lrml.cli._rows import opened
     from lrml.inspection import describe_model
 

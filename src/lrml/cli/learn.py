@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrml._files import pattern_of
 from lrml._shown import counted
 from lrml.cli._options import (
     CommandError,
@@ -82,7 +81,7 @@ def fit(
       lrml fit yeast --theta 3 --alpha 20 -o yeast.lrml
       lrml fit part-*.xmc --blocks --checkpoint sums.npz -o big.lrml
     """
-    check_output(output, "MODEL", force=force, read=data.paths)
+    check_output(output, "MODEL", force=force, other=data.paths)
     model, summary = _learned("fit", data, output, given, how, seed, quiet)
     _save(model, output, summary, as_json=as_json)
 
@@ -112,8 +111,8 @@ def tune(
       lrml tune yeast --kernel rbf --plot grid.png -o yeast.lrml
       lrml tune part-*.xmc --blocks --checkpoint folds.npz -o big.lrml
     """
-    check_output(plot, "--plot", force=force, read=data.paths)
-    check_output(output, "MODEL", force=force, read=data.paths)
+    check_output(plot, "--plot", force=force, other=data.paths)
+    check_output(output, "MODEL", force=force, other=data.paths)
     model, summary = _learned("tune", data, output, given, how, seed, quiet)
     _save(model, output, summary, as_json=as_json)
     if plot is not None:
@@ -136,43 +135,37 @@ def _learned(
     tell: Callable[[str], None] = (lambda line: None) if quiet else tell_progress
     recipe = Recipe.of(given)
     data = data.with_defaults(recipe.data)
-    blocks = _asked_for_blocks(how, data, output)
+    blocks, checkpoint = bool(how.get("blocks") or "dask" in how), how.get("checkpoint")
+    if checkpoint is not None and not blocks:
+        raise ValueError("--checkpoint is for rows that are read block by block. Add --blocks.")
+    check_output(checkpoint, "--checkpoint", force=True, other=[*data.paths, output])
     source = data.open()
     texts = source.roles.kind == "text"
     wanted: dict[str, Any] = {"search": command == "tune", "seed": seed, "verbose": not quiet}
     recipe.estimator(**wanted, n_texts=0 if texts else None)  # refuses wrong parameters before long reading
     training: Any = _Stream(source, data, how, tell) if blocks else Training.read(source)
-    estimator = recipe.estimator(**wanted, n_texts=len(training.rows) if texts else None)
+    estimator = recipe.estimator(**wanted, n_texts=training.n_rows if texts else None)
     for note in (*training.notes(), *(["making features of the texts, then learning"] if texts else [])):
         tell(note)
     start = perf_counter()
     with warnings_told(f"lrml {command}"):
         model = training.fit(estimator)
-    reading = source.roles.kept()
-    if reading.get("format") == "svmlight":
-        reading["zero_based"] = training.features.start == 0
     return model, {
         "command": command,
         "method": recipe.method,
-        "data": _name_of(source, data),
-        "rows": training.n_rows if blocks else len(training.rows),
+        "data": source.name,
+        "rows": training.n_rows,
         **({"blocks": source.n_blocks} if blocks else {}),
         "seconds": round(perf_counter() - start, 3),
-        "reading": reading,
+        "reading": training.reading(),
         "sha256": digest_of(data),
     }
-
-
-def _name_of(source: Source, data: Data) -> str:
-    more = len(data.paths) - 1
-    return f"{source.name} and {counted(more, 'more file')}" if more else source.name
 
 
 def _save(model: Any, output: str, summary: dict[str, Any], *, as_json: bool) -> None:
     """Store a model, and print what it is; of a search also what it found."""
     import lrml
-    from lrml.cli._console import answer
-    from lrml.cli._fitted import facts_of, in_words
+    from lrml.cli._console import answer, facts_of, in_words
 
     # Six digits are enough for scores; kernels need all.
     linear = not hasattr(getattr(model, "model_", model), "kernel_")
@@ -203,35 +196,19 @@ def _draw(search: Any, path: str) -> None:
 # Files larger than memory
 
 
-def _asked_for_blocks(how: Mapping[str, Any], data: Data, output: str) -> bool:
-    """Return whether rows are to be read block by block, checked before anything is read."""
-    checkpoint = how.get("checkpoint")
-    if not (how.get("blocks") or "dask" in how):
-        if checkpoint is not None:
-            raise ValueError("--checkpoint is for rows that are read block by block. Add --blocks.")
-        return False
-    for name in data.paths:
-        if Path(name).is_dir():
-            raise ValueError(f"{name!r} is a folder. Name its files: {pattern_of(name)}")
-    check_output(checkpoint, "--checkpoint", force=True, read=data.paths)
-    if checkpoint is not None and Path(checkpoint).absolute() == Path(output).absolute():
-        raise ValueError(f"--checkpoint is {checkpoint!r}, the model to write. Choose another name.")
-    return True
-
-
 class _Stream:
-    """Rows to learn from, block by block; `n_rows` is known once a model is fitted."""
-
-    n_rows: int | None = None
+    """Rows to learn from, block by block; has what `Training` has."""
 
     def __init__(
         self, source: Source, data: Data, how: Mapping[str, Any], tell: Callable[[str], None]
     ) -> None:
         from lrml._progress import Reading
 
-        wrong = None
+        self.source, self.how, self.tell, self.told = source, how, tell, Reading(tell)
+        self.n_rows: int | None = None  # until a model is fitted
         if source.has_first_pass:
             tell("reads all files once, to find features and labels")
+        wrong = None
         if source.roles.kind == "text":
             wrong = "has texts, whose words are weighted by all; write features to an svmlight file"
         elif source.has_split:
@@ -240,17 +217,19 @@ class _Stream:
             wrong = "has no labels; say where they are, for example with --labels"
         if wrong is not None:
             raise ValueError(f"--blocks learns from all rows of files of numbers, but {data.name!r} {wrong}.")
-        self.source, self.name, self.features = source, _name_of(source, data), source.columns.features
-        self.checkpoint, self.dask = how.get("checkpoint"), how.get("dask")
-        self.tell, self.told = tell, Reading(tell)
 
     def notes(self) -> list[str]:
         """Say what was found before the first block."""
         from lrml.cli._rows import explained
 
-        features, labels = self.source.columns
-        shape = f"{len(features or ()):,d} features, {len(labels or ()):,d} labels"
-        return [f"{self.name}: {shape}", *explained(self.source)]
+        d, n_labels = map(len, self.source.columns)  # type: ignore[arg-type]
+        return [f"{self.source.name}: {d:,d} features, {n_labels:,d} labels", *explained(self.source)]
+
+    def reading(self) -> dict[str, Any]:
+        """Return how later files are to be read."""
+        from lrml.cli._rows import reading_of
+
+        return reading_of(self.source, self.source.columns.features)
 
     def fit(self, estimator: Any) -> Any:
         """Fit to all blocks, and give the model the names of the columns."""
@@ -259,12 +238,11 @@ class _Stream:
 
         with self._blocks() as blocks:
             try:
-                model = estimator.fit_blocks(blocks, checkpoint=self.checkpoint)
+                model = estimator.fit_blocks(blocks, checkpoint=self.how.get("checkpoint"))
             except (ValueError, TypeError):
                 raise
             except BaseException:  # stopped by the user, out of memory, a cluster that is lost
-                kept = self.checkpoint is not None and Path(self.checkpoint).exists()
-                advise(_KEPT if kept else _NOT_KEPT)
+                advise(_KEPT if Path(self.how.get("checkpoint", "")).is_file() else _NOT_KEPT)
                 raise
         name_columns(model, *self.source.columns)  # type: ignore[arg-type]
         sums = getattr(model, "statistics_", None)
@@ -273,7 +251,8 @@ class _Stream:
 
     @contextmanager
     def _blocks(self) -> Iterator[Any]:
-        if self.dask is None:
+        where = self.how.get("dask")
+        if where is None:
             from lrml.blocks import LocalBlocks
 
             blocks = LocalBlocks(self.source)
@@ -282,7 +261,7 @@ class _Stream:
             return
         from lrml.engines import dask as engine
 
-        address = None if self.dask == "local" else self.dask
+        address = None if where == "local" else where
         self.tell("starting local workers" if address is None else f"connecting to {address}")
         try:
             with engine.connect(address):

@@ -51,7 +51,7 @@ def predict(
     from lrml.cli._console import advise, tell_progress
     from lrml.cli._rows import RowsForModel, opened
 
-    check_output(output, "--output", force=force, read=data.paths)
+    check_output(output, "--output", force=force, other=data.paths)
     if output is None and sys.stdout is None:
         raise ValueError("standard output is closed. Pass -o FILE.")
     fitted, summary = opened(model)

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from lrml.cli import INTERRUPTED
 from lrml.cli._options import Json, Model, option, user_errors
-from lrml.cli._stops import INTERRUPTED
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
