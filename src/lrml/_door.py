@@ -37,8 +37,6 @@ from lrml.core.moments import Statistics
 from lrml.core.rows import Mask, Rows, Schema
 
 _LARGEST = 1e100  # squares of sums of real targets, and of weights, must be finite
-# Up to this ratio between the ranges of features, all of them keep enough digits.
-_WIDEST = 1e8
 # Share of a device's memory that rows may take; the rest is for what a fit makes of them.
 _SHARE_OF_ROWS = 0.5
 
@@ -169,7 +167,7 @@ def check_features(X: Any, validate: Callable[..., Any], *, precomputed: bool = 
 def warn_of_ranges(ranges: Array, names: npt.NDArray[Any] | None = None) -> None:
     """Warn if some features vary so little, compared with others, that rounding may swamp them."""
     xp = namespace(ranges)
-    small = (ranges > 0) & (ranges < xp.max(ranges) / _WIDEST)
+    small = (ranges > 0) & (ranges < 1e-8 * xp.max(ranges))
     if bool(xp.any(small)):
         ranges, lost = to_numpy(ranges), np.flatnonzero(to_numpy(small))
         largest = int(np.argmax(ranges))

@@ -28,7 +28,6 @@ def __dir__() -> list[str]:
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
-_N_RELATED = 3
 _CLEAR = 0.2  # a smaller cosine is not called a relation
 _MOST_PANELS, _LONGEST_NAME = 6, 28
 _BLOCK = 1 << 20  # cosines at once
@@ -165,7 +164,7 @@ def _top_features(model: Any, place: int, names: npt.NDArray[Any] | None, count:
 def _related(directions: _Floats, place: int, names: Sequence[str]) -> list[dict[str, Any]]:
     cosines = directions @ directions[place]
     cosines[place] = -np.inf
-    nearest = np.argsort(-cosines, kind="stable")[: min(_N_RELATED, len(names) - 1)]
+    nearest = np.argsort(-cosines, kind="stable")[: min(3, len(names) - 1)]
     return [{"name": names[j], "cosine": float(cosines[j])} for j in nearest if cosines[j] > 0]
 
 

@@ -16,8 +16,6 @@ from lrml.solvers import Factors, History, Recorder, Status
 
 # A full decomposition is cheap for a short side of this length, if the matrix has no more entries than this.
 _SHORT_SIDE, _ENTRIES = 500, 5_000_000
-# The least alpha to choose from, as a share of the largest that matters.
-_LEAST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ def select_alpha(
     if largest == 0.0 or seen.norm == 0.0:
         # Nothing is penalised, or there is nothing to learn from: all strengths are equivalent.
         return AlphaSelection(largest, np.array([largest]), np.array([np.nan]))
-    alphas, errors = largest * np.geomspace(1.0, _LEAST_SHARE, n_alphas), []
+    alphas, errors = largest * np.geomspace(1.0, 1e-3, n_alphas), []
     last: Completion | None = None
     for alpha in alphas:
         penalty = TailSum(theta, alpha, max_rank=max_rank)

@@ -16,8 +16,6 @@ from lrml.solvers import Factors
 Floats = npt.NDArray[np.float64]
 # Numbers gathered at a time, of factors at many entries or of the systems of some rows.
 _BATCH = 1 << 20
-# Weight of the old coefficients beside the unit length of a basis vector: keeps systems regular.
-_PROXIMAL = 1e-9
 
 
 class Observed:
@@ -78,7 +76,7 @@ class Observed:
         """
         counts, rank = np.diff(self.row_starts), V.shape[1]
         found = np.zeros_like(old)
-        near = _PROXIMAL * (1.0 + weights)
+        near = 1e-9 * (1.0 + weights)  # ε, beside the unit length of a basis vector
         for count in np.unique(counts):
             alike = np.flatnonzero(counts == count)
             step = max(1, _BATCH // (1 + rank * (int(count) + rank)))

@@ -8,7 +8,7 @@
 
 with tr H_ρ = Σ λ_i / (λ_i + ρ) and ‖(I − H_ρ) Y‖² = Σ e_i (ρ / (λ_i + ρ))², e_i the squared length of Y along
 the i-th left singular vector of X. c = 1 is the textbook; where the minimum is flat, that chooses too weak a
-ridge, so c is a little larger (Kim and Gu 2004).
+ridge, so c is a little larger, 1.05 (Kim and Gu 2004).
 
 With an intercept, the slopes of every loss at the best constant scores are a multiple of Ȳ − Y, so their best
 ridge is that of the squared loss, times the curvature of the loss. Unknown labels are filled in by the mean
@@ -42,12 +42,8 @@ WEAK = 0.5
 
 # Most iterations where sums suffice; if each of them reads the rows, there is time for fewer.
 _MAX_ITER = (5000, 1000)
-# Rounding error in the sums of weights of a label that all examples have.
-_ROUNDING = 1e-12
 # Ridges are compared that leave between these shares of the directions; beyond, the quotient is 0/0 or flat.
 _LEAST_SHARE, _MOST_SHARE = 0.01, 0.9
-_N_RIDGES = 300
-_INFLATION = 1.05
 # The default alpha of a penalty on the predictions, over ‖D^(1/2)G‖_F / √n: half of the noise in them.
 _NOISE_SHARE = 0.5 / math.sqrt(2.0)
 
@@ -161,7 +157,7 @@ def sort_labels(rows: Rows, loss: Loss, *, fit_intercept: bool) -> tuple[Array, 
     share, xp = rows.label_means, namespace(known)
     if rows.schema.targets == "real":
         return xp.zeros_like(known, dtype=xp.bool), known > 0, share * float(fit_intercept)
-    share = xp.where(xp.abs(share - 1.0) <= _ROUNDING, 1.0, share)
+    share = xp.where(xp.abs(share - 1.0) <= 1e-12, 1.0, share)  # rounding in sums of weights
     unseen = positive == 0
     if not fit_intercept:
         return unseen, ~unseen, xp.zeros_like(share)
@@ -185,7 +181,7 @@ def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
     energies = to_numpy(namespace(problem.cross).vecdot(problem.cross, problem.cross)) / values
     if not energies.sum() > 0:
         return 0.0
-    ridges = np.geomspace(values.max() * 1e3, values.min() * 1e-2, _N_RIDGES)
+    ridges = np.geomspace(values.max() * 1e3, values.min() * 1e-2, 300)
     kept = values / (values + ridges[:, None])
     used = kept.sum(axis=1)
     share = used / len(values)
@@ -193,7 +189,7 @@ def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
     if not allowed.any():
         return float(ridges[int(np.argmin(np.abs(share - 0.5)))])
     errors = (1.0 - kept) ** 2 @ energies + max(problem.target - float(energies.sum()), 0.0)
-    return float(ridges[allowed][np.argmin((errors / (n_rows - 1.0 - _INFLATION * used) ** 2)[allowed])])
+    return float(ridges[allowed][np.argmin((errors / (n_rows - 1.0 - 1.05 * used) ** 2)[allowed])])
 
 
 def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) -> float:

@@ -43,8 +43,6 @@ _MOST_COEFFICIENTS = 1 << 24
 _BLOCK_SCORES, _DEVICE_BLOCK_SCORES = 1 << 18, 1 << 23
 # Rows of a block at least, if there are so many labels that they come in blocks too.
 _LEAST_ROWS = 64
-# With fewer blocks than this, BLAS uses its own threads, which may outnumber the blocks.
-_LEAST_BLOCKS = 8
 
 
 class Sums(NamedTuple):
@@ -182,7 +180,8 @@ class Fitted:
                 return function(rows, _finite(rows, scorer.parts(block, width)))
 
         threadable = on_host and (kernel is None or kernel.is_thread_safe)
-        one_by_one = len(blocks) < _LEAST_BLOCKS or not threadable
+        # Beside few blocks, BLAS uses its own threads, which may outnumber them.
+        one_by_one = len(blocks) < 8 or not threadable
         return map(work, blocks) if one_by_one else map_in_threads(work, blocks)
 
     def filled(self, function: Callable[[slice, Scores], Array], X: Any, dtype: Any) -> Any:

@@ -24,9 +24,6 @@ from lrml.estimators._kernels import KernelLike
 from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import Parameters
 
-# From so many labels on, PLST finds a few directions of label space by Lanczos' method.
-_MANY_LABELS = 2000
-
 
 class LabelSpaceModel(LabelModel, Member):
     """Encode labels by a few directions of label space, regress on the codes, decode linearly."""
@@ -193,7 +190,7 @@ def _principal_directions(rows: Rows, count: int) -> Array:
     Y, total, mean = centred.Y, centred.weight, centred.y_offset  # Z = Y − 1 meanᵀ
     w = centred.weights[:, None]
     weighted = Y.multiply(w).tocsr() if is_sparse(Y) else Y * w
-    if on_host and n_labels > _MANY_LABELS and count <= n_labels // 10:  # no L × L matrix
+    if on_host and n_labels > 2000 and count <= n_labels // 10:  # Lanczos' method needs no L × L matrix
         product = LinearOperator(
             (n_labels, n_labels),
             matvec=lambda v: weighted.T @ (Y @ v) - total * mean * (mean @ v),

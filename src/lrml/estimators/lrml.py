@@ -19,8 +19,6 @@ from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.solvers import Callback, Phase
 
-_ROW_THETA = 0.1  # the default theta of other losses
-
 
 class LRML(LabelModel, Member):
     """Low-rank multi-label learning by penalising only the tail of the spectrum.
@@ -162,7 +160,7 @@ class LRML(LabelModel, Member):
             free = free and (rows.all_known or road_of(rows, str(params.solver)) != "compressed")
             space = "predictions" if free else "coefficients"
         if theta is None:
-            theta = USUAL_THETA[space] if squared else _ROW_THETA
+            theta = USUAL_THETA[space] if squared else 0.1
         if theta != "auto":
             theta = check_count("theta", theta, 0, rows.model_shape)
         # The objective of the paper has no ridge; and the trace norm of W limits all singular values.

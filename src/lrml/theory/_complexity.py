@@ -31,12 +31,8 @@ from lrml.theory._data import (
 )
 
 _DUAL: dict[Ball, Any] = {"trace": 2, "frobenius": "fro", "operator": "nuc"}  # NumPy's names of dual norms
-_BISECTIONS = 50
-_RANK_BISECTIONS = 30  # each takes an eigendecomposition; t is known to 1e-9 then
 _ROUNDS, _WEIGHT_STEPS = 12, 40
-_NEGLIGIBLE = 1e-9  # of the largest trace norm: a smaller tail is not worth the search
 _CUTS = np.array([1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6])
-_FLOOR = 1e-3  # a direction that W does not use yet must stay available
 
 
 def global_complexity(
@@ -117,7 +113,7 @@ def local_complexity(
     return LocalComplexity(*map(MonteCarlo.of, zip(*brackets, strict=True)))
 
 
-def _bisected(falls: Callable[[Matrix], Any], n_functions: int, steps: int) -> Matrix:
+def _bisected(falls: Callable[[Matrix], Any], n_functions: int, steps: int = 50) -> Matrix:
     """Return a column of minimisers in [0, 1] of convex functions of t, given where they fall."""
     low, high = np.zeros((n_functions, 1)), np.ones((n_functions, 1))
     for _ in range(steps):
@@ -144,7 +140,7 @@ class LocalBall:
 
     def support(self, squares: Matrix) -> tuple[Vector, Matrix]:
         """Return max ⟨M, W⟩ over the set and the D(t) that proves it, from the ‖m_j‖² of many M."""
-        t = _bisected(lambda t: self._falls(squares, t), len(squares), _BISECTIONS)
+        t = _bisected(lambda t: self._falls(squares, t), len(squares))
         weights = self.weights(t)
         return np.sqrt(np.sum(squares / weights, axis=1)), weights
 
@@ -173,7 +169,8 @@ class LocalBall:
         def falls(t: Matrix) -> Any:
             return self._falls(np.sum((M @ leading(t)[1]) ** 2, axis=1), t)
 
-        value, V = leading(_bisected(falls, 1, _RANK_BISECTIONS))
+        # Each step takes an eigendecomposition; t is known to 1e-9 then.
+        value, V = leading(_bisected(falls, 1, steps=30))
         return value, self.maximiser(M @ V) @ V.T
 
 
@@ -203,7 +200,7 @@ def bracket(M: Matrix, ball: LocalBall, theta: int, tail: float) -> tuple[float,
         members.append(with_tail(ball.rank_support(M, theta + 1)[1], theta, tail))
         members.append(with_tail(ball.into(np.outer(U[:, 0], Vt[0])), theta, tail))
         rest = tail * float(s[0])
-    if tail > _NEGLIGIBLE * most:
+    if tail > 1e-9 * most:  # a smaller one is not worth the search
         # Without its top theta directions, W has trace norm at most τ.
         member, bound = ascend(M, with_tail(best, 0, tail), ball, 0, tail)
         starts = (with_tail(best, theta, tail), low_rank) if theta else ()
@@ -223,7 +220,7 @@ def ascend(M: Matrix, W: Matrix, ball: LocalBall, theta: int, tail: float) -> tu
     bound, size = math.inf, ball.eigenvalues[:, None] / ball.r
     for _ in range(_ROUNDS):
         _, s, Vt = thin_svd(W)
-        q = s[theta:] + _FLOOR * tail / (s.size - theta)
+        q = s[theta:] + 1e-3 * tail / (s.size - theta)  # a direction that W does not use yet stays available
         price = np.concatenate([np.zeros(theta), q.sum() / (q * tail**2)])
         limits = np.stack(np.broadcast_arrays(1.0 / ball.radius**2, size, price))
         N, t = M @ Vt.T, np.full(3, 1 / 3)
