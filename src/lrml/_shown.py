@@ -26,7 +26,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return a question that suggests names similar to a wrong one; empty if there are none."""
     by_lower = {other.lower(): other for other in known}
     close = difflib.get_close_matches(str(name).lower(), by_lower)
-    return f"Did you mean {' or '.join(by_lower[other] for other in close)}? " if close else ""
+    guess = " or ".join(shortened(by_lower[other], 60) for other in close)
+    return f"Did you mean {guess}? " if close else ""
 
 
 def printable(text: str) -> str:
