@@ -55,13 +55,6 @@ def test_the_list_shows_what_is_there_and_what_is_missing(call):
 
 
 @pytest.mark.real_data
-def test_the_list_finds_the_data_home(mulan_home):
-    for run in (lrml("--json", "--data-home", mulan_home), lrml("--json", LRML_DATA_HOME=str(mulan_home))):
-        assert run.stderr == ""
-        assert {record["status"] for record in json.loads(run.stdout)} == {"data home"}
-
-
-@pytest.mark.real_data
 @pytest.mark.parametrize("name", ["bibtex", "delicious", "yeast", "corel5k"])
 def test_describe_prints_table_1_beside_the_published_row(mulan_home, call, name):
     run = call("describe", name, "--data-home", mulan_home)
@@ -71,12 +64,6 @@ def test_describe_prints_table_1_beside_the_published_row(mulan_home, call, name
     numbers = [(ours, paper) for ours, paper in pairs if ours[0].isdigit() and paper[0].isdigit()]
     assert len(numbers) >= 5
     assert all(ours == paper for ours, paper in numbers)
-
-
-def test_describe_reads_the_embedded_data_without_a_download():
-    run = lrml("describe", "yeast", "--json")
-    found = json.loads(run.stdout)
-    assert (found["instances"], found["labels"], found["distinct_label_sets"]) == (2417, 14, 198)
 
 
 @pytest.mark.parametrize("name", ["toy.arff.gz", "toy.npz"])
@@ -93,36 +80,21 @@ def test_convert_and_back_loses_nothing(tmp_path, toy, call, name):
         np.testing.assert_array_equal(ours.toarray(), original.toarray())
 
 
-def test_files_of_a_split_are_joined(tmp_path, toy, call):
-    for name, rows in (("toy-train", slice(0, 4)), ("toy-test", slice(4, 6))):
-        part = Dataset(name, toy.X[rows], toy.Y[rows], toy.feature_names, toy.label_names)
-        write_dataset(part, tmp_path / f"{name}.svm")
-    run = call(
-        "convert", tmp_path / "toy-train.svm", tmp_path / "toy.txt", "--test", tmp_path / "toy-test.svm"
-    )
-    assert run.returncode == 0
-    assert "toy.txt: <Dataset toy: X (6, 4) sparse, Y (6, 3) sparse, train 4 / test 2>" in run.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("describe", "nope"), "'nope'"),
         (("describe", "toy.doc"), "the suffix '.doc' of 'toy.doc'"),
         (("describe", "toy.svm", "--read", "xml=x"), "svmlight files have no option 'xml'"),
-        (("describe", "toy.svm", "--read", "n_features=abc"), "n_features=abc"),
-        (("describe", "toy.svm", "--read", "zero_based=no"), "zero_based=no"),
+        (("describe", "toy.svm", "--read", "n_features=abc"), "n_features .*'abc'"),
+        (("describe", "toy.svm", "--read", "zero_based=no"), "zero_based .*'no'"),
         (("describe", "broken.svm"), "broken.svm, line 1"),
         (("convert", "yeast", "out.csv"), "'out.csv' is to be csv"),
-        (("convert", "yeast", "no/such/out.svm"), "OUT: there is no folder 'no/such'"),
-        (("fetch", "nope"), "'nope'"),
+        (("convert", "yeast", "no/such/out.svm"), "there is no folder 'no/such' for OUT"),
         (("fetch", "yeast", "Corel5K"), "'Corel5K'.* Did you mean corel5k"),
         (("describe", "Yeast"), "'Yeast'.* Did you mean yeast"),
         (("describe", "yeast", "--labels", "3"), "labels is for data files, .*'yeast'"),
-        (("convert", "yeast", "out.svm", "--read", "sparse=true"), "sparse is for data files"),
         (("describe", "toy.svm", "--test", "no.svm"), "no file 'no.svm'"),
-        (("describe", "toy.arff", "--read", "xml=no.xml"), "no.xml"),
-        (("describe", "toy.csv", "--labels", "+-1"), r"separated by ','.*Pass delimiter="),  # a name
     ],
 )
 def test_errors_are_one_message_and_leave_nothing(tmp_path, monkeypatch, toy, call, arguments, message):
@@ -130,8 +102,6 @@ def test_errors_are_one_message_and_leave_nothing(tmp_path, monkeypatch, toy, ca
     write_dataset(toy, "toy.svm")
     (tmp_path / "toy.doc").write_text("1 1:1\n")
     (tmp_path / "broken.svm").write_text("1 1:one\n")
-    (tmp_path / "toy.arff").write_text("@attribute a numeric\n@attribute b {0,1}\n@data\n1,1\n")
-    (tmp_path / "toy.csv").write_text("a|b\n1|1\n")
     before = sorted(os.listdir())
     run = call(*arguments)
     assert run.returncode == 2
@@ -200,13 +170,6 @@ def test_options_of_the_readers(tmp_path, call):
     ):
         found = json.loads(call("describe", svm, *extra, "--json").stdout)
         assert (found["instances"], found["attributes"], found["labels"]) == shape
-
-
-def test_a_data_home_that_is_not_there_is_mentioned(tmp_path, call):
-    run = call("--data-home", tmp_path / "no")
-    assert run.returncode == 0
-    assert re.search(r"warning: --data-home names no folder: '.*no'", run.stderr)
-    assert "warning: LRML_DATA_HOME names no folder" in lrml(LRML_DATA_HOME=str(tmp_path / "no")).stderr
 
 
 @pytest.mark.real_data

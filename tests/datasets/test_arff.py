@@ -42,30 +42,23 @@ def check(dataset, labels):
 
 
 @pytest.mark.parametrize(
-    ("labels", "expected"), [(["c", "a"], "ac"), (("b",), "b"), (1, "a"), (3, "abc"), (-1, "d"), (-2, "cd")]
-)
-@pytest.mark.parametrize("rows", [ROWS, SPARSE_ROWS])
-def test_labels_by_argument(read, labels, expected, rows):
-    check(read("@relation 'other: -C 2'\n" + ATTRIBUTES + rows, labels=labels), expected)
-
-
-@pytest.mark.parametrize(
-    ("relation", "labels", "name", "n_train"),
+    ("relation", "options", "labels", "name", "n_train"),
     [
-        ("'Music: -C 1'", "a", "Music", None),
-        ('"Music: -C -2 -split-number 2"', "cd", "Music", 2),
-        ("'Music:-split-number 1 -C +2'", "ab", "Music", 1),
-        ("Music: -C 1", "a", "Music", None),
-        (r"'it\'s: -C 1'", "a", "it's", None),
-        ("'two: parts: -C 1'", "a", "two: parts", None),
-        ("'m: -C 1 -t C:\\\\x -W y'", "a", "m", None),
-        ("'m: -C 1 -split-percentage 34'", "a", "m", 1),  # 1.02
-        ("'m: -C 1 -split-percentage 50'", "a", "m", 2),  # 1.5, and Java's Math.round gives 2
+        ("'other: -C 2'", {"labels": ["c", "a"]}, "ac", "other", None),
+        ("'other: -C 2'", {"labels": 3}, "abc", "other", None),
+        ("other", {"labels": -2}, "cd", "toy", None),
+        ("'Music: -C 1'", {}, "a", "Music", None),
+        ('"Music: -C -2 -split-number 2"', {}, "cd", "Music", 2),
+        ("'Music:-split-number 1 -C +2'", {}, "ab", "Music", 1),
+        (r"'it\'s: -C 1'", {}, "a", "it's", None),
+        ("'two: parts: -C 1'", {}, "a", "two: parts", None),
+        ("'m: -C 1 -split-percentage 34'", {}, "a", "m", 1),  # 1.02
+        ("'m: -C 1 -split-percentage 50'", {}, "a", "m", 2),  # 1.5, and Java's Math.round gives 2
     ],
 )
 @pytest.mark.parametrize("rows", [ROWS, SPARSE_ROWS])
-def test_labels_by_meka_header(read, relation, labels, name, n_train, rows):
-    dataset = read(f"@relation {relation}\n" + ATTRIBUTES + rows)
+def test_labels_by_argument_or_meka_header(read, relation, options, labels, name, n_train, rows):
+    dataset = read(f"@relation {relation}\n" + ATTRIBUTES + rows, **options)
     check(dataset, labels)
     assert (dataset.name, dataset.n_train) == (name, n_train)
 
@@ -131,14 +124,7 @@ def test_nominal_attributes_become_columns_of_zeros_and_ones(read, rows):
     assert sparse.issparse(dataset.X) == sparse.issparse(dataset.Y) == (rows is SPARSE)
 
 
-@pytest.mark.parametrize("rows", ["?,0\n1.5,1\n 2 , ? \n", "{0 ?}\n{0 1.5,1 1}\n{0 2,1 ? }\n"])
-def test_missing_numbers(read, rows):
-    dataset = read("@attribute a numeric\n@attribute l {0,1}\n@data\n" + rows, labels=-1)
-    assert_array_equal(dense(dataset.X), [[NAN], [1.5], [2]])
-    assert_array_equal(dataset.unknown.toarray(), [[False], [False], [True]])
-
-
-@pytest.mark.parametrize("domain", ["False,True", "TRUE,FALSE", "no,yes", "n,y", "Y,N", "'f','t'"])
+@pytest.mark.parametrize("domain", ["False,True", "TRUE,FALSE", "no,yes", "Y,N", "'f','t'"])
 def test_two_valued_labels(read, domain):
     first, second = domain.split(",")
     yes, no = (second, first) if second.strip("'").lower()[0] in "ty" else (first, second)
@@ -151,33 +137,25 @@ def test_two_valued_labels(read, domain):
             read(text + f"{{1 {yes}}}\n", labels=-1)
 
 
+NOMINAL, REAL = "@attribute v {a,b}", "@attribute v real"
+
+
 @pytest.mark.parametrize(
     ("header", "row", "line"),
     [
-        ("@attribute v {a,b}", "c,0", 4),
-        ("@attribute v {a,b}", ",0", 4),
-        ("@attribute v {a,b}", "{0 c}", 4),
-        ("@attribute v {a,b}", "a,2", 4),
-        ("@attribute v {a,b}", "a,1e999", 4),
-        ("@attribute v {a,b}", "{0 b} x", 4),
-        ("@attribute v {a,b}", "{0 {b}}", 4),
-        ("@attribute v {a,b}", "'a,1", 4),
-        ("@attribute v real", "{0 1,0 2}", 4),
-        ("@attribute v real", "{7 1}", 4),
-        ("@attribute v real", "{0 1", 4),
-        ("@attribute v real", "{0 1 2}", 4),
-        ("@attribute v real", "1", 4),
-        ("@attribute v real", "1,0,{5}", 4),
-        ("@attribute v real", "nan,0", 4),
-        ("@attribute v real", "inf,0", 4),
-        ("@attribute v real", "1_0,0", 4),
-        ("@attribute v real", "{0 x}", 4),
-        ("@attribute v string", "a,0", 1),
-        ("@attribute v {a,a}", "a,0", 1),
-        ("@attribute v {a,b", "a,0", 1),
-        ("@attribute v", "a,0", 1),
+        *(
+            (NOMINAL, row, 4)
+            for row in ("c,0", ",0", "{0 c}", "a,2", "a,1e999", "{0 b} x", "{0 {b}}", "'a,1")
+        ),
+        *(
+            (REAL, row, 4)
+            for row in ("{0 1,0 2}", "{7 1}", "{0 1", "{0 1 2}", "1", "1,0,{5}", "nan,0", "inf,0")
+        ),
+        *((REAL, row, 4) for row in ("1_0,0", "{0 x}")),
+        *((f"@attribute v{kind}", "a,0", 1) for kind in (" string", " {a,a}", " {a,b", "")),
         ("nonsense", "a,0", 1),
         ("@attribute l real", "1,0", 2),
+        ("@attribute v real\n@attribute w {0,1}", "{3 1}", 5),
     ],
 )
 def test_what_breaks_a_rule_is_named_by_its_line(read, header, row, line):
@@ -186,18 +164,18 @@ def test_what_breaks_a_rule_is_named_by_its_line(read, header, row, line):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "@attribute a real\n", "@attribute l {0,1}\n@attribute a real\n@data\n"]
+    ("text", "message"),
+    [
+        ("", "complete"),
+        ("@attribute a real\n", "complete"),
+        ("@attribute l {0,1}\n@attribute a real\n@data\n", "complete"),
+        (b"@attribute \xff real\n@attribute l {0,1}\n@data\n1,0\n", "UTF-8"),
+        ("@attribute l {x,y,z}\n@attribute a real\n@data\n1,x\n", "line 1: .*'l'"),
+    ],
 )
-def test_files_that_are_cut_off(read, text):
-    with pytest.raises(DatasetFormatError, match="complete"):
+def test_wrong_files(read, text, message):
+    with pytest.raises(DatasetFormatError, match=message):
         read(text, labels=1)
-    with pytest.raises(DatasetFormatError, match="UTF-8"):
-        read(b"@attribute \xff real\n@attribute l {0,1}\n@data\n1,0\n")
-
-
-def test_a_label_of_several_values_is_refused(read):
-    with pytest.raises(DatasetFormatError, match=r"line 2: .*'l'"):
-        read("@attribute a real\n@attribute l {x,y,z}\n@data\n1,x\n", labels=-1)
 
 
 def test_rows_without_labels_may_lack_their_attributes(tmp_path):

@@ -10,7 +10,15 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from lrml.datasets import Dataset, DatasetFormatError, NumberedNames, open_source, read_dataset, write_dataset
+from lrml.datasets import (
+    Columns,
+    Dataset,
+    DatasetFormatError,
+    NumberedNames,
+    open_source,
+    read_dataset,
+    write_dataset,
+)
 
 
 @pytest.fixture
@@ -57,27 +65,14 @@ def test_how_many_columns_there_are(read):
     assert read(" 1:1\n").Y is None
 
 
-@pytest.mark.parametrize("name", ["toy.svm", "toy.xmc"])
-@pytest.mark.parametrize(
-    "row",
-    [
-        *(
-            "0 1:x",
-            "0 x:1",
-            "0 1:",
-            "0 :1",
-            "0 1",
-            "0 1:1:1",
-            "x 1:1",
-            "-1 1:1",
-            "0.5 1:1",
-            "0, 1:1",
-            ",0 1:1",
-        ),
-        *("0 1:1 1:2", "0,0 1:1", "0 1:inf", "0 1:1e999", "0 1.5:1", "0 -1:1", "0 99999999999:1"),
-        *("0 qid:3", "0 1: 1", "0 1 :1", "0 1:1_0", "0 1:0x10", "0 1:1,2:2"),
-    ],
+WRONG = (
+    "0 1:x|0 x:1|0 1:|0 :1|0 1|0 1:1:1|x 1:1|-1 1:1|0.5 1:1|0, 1:1|,0 1:1|0 1:1 1:2|0,0 1:1|0 1:inf|0 1:1e999"
 )
+WRONG += "|0 1.5:1|0 -1:1|0 99999999999:1|0 qid:3|0 1: 1|0 1 :1|0 1:1_0|0 1:0x10|0 1:1,2:2"
+
+
+@pytest.mark.parametrize("name", ["toy.svm", "toy.xmc"])
+@pytest.mark.parametrize("row", WRONG.split("|"))
 def test_what_breaks_a_rule_is_named_by_its_line(read, name, row):
     head = "3 5 3\n" if name == "toy.xmc" else "# a comment\n"
     with pytest.raises(DatasetFormatError, match=rf"{name}, line 3: "):
@@ -99,9 +94,26 @@ def test_names_from_a_file_or_a_list(tmp_path, read):
     for names in (tmp_path / "names.txt", ["red", "round", "süß"]):
         found = read("1 2 3\n0 1:1\n", "toy.xmc", label_names=names)
         assert found.label_names == ("red", "round", "süß")
+    assert read("0 1:1\n", label_names=["a", "b"], feature_names=["x", "y", "z"]).shape == (1, 3, 2)
     for names in (["a"], ["a", "a", "b"]):
         with pytest.raises(ValueError, match="label_names"):
             read("1 2 3\n0 1:1\n", "toy.xmc", label_names=names)
+
+
+def test_blocks_that_begin_to_count_elsewhere(tmp_path):
+    """Where nothing says from where features are counted, all rows do, and the first ones of a stream."""
+    (tmp_path / "toy.svm").write_text("0 1:1\n1 0:2 2:3\n")
+    expected = [[0, 1, 0], [2, 0, 3]]
+    for options in ({}, {"n_features": 3}):
+        source = open_source(tmp_path / "toy.svm", rows=1, **options)
+        assert_array_equal(source.read().X.toarray(), expected)
+        assert_array_equal(np.vstack([block.X.toarray() for block in source]), expected)
+    with pytest.raises(ValueError, match="zero_based"):
+        list(open_source(tmp_path / "toy.svm").aligned(Columns(NumberedNames("feature", 3), None)).blocks(1))
+    blocks = open_source(tmp_path / "toy.svm", zero_based=True).aligned(
+        Columns(NumberedNames("feature", 3), None)
+    )
+    assert_array_equal(np.vstack([X.toarray() for X, _ in blocks.blocks(1)]), expected)
 
 
 _ENTRY = st.one_of(st.just(0.0), st.floats(allow_nan=False, allow_infinity=False))

@@ -9,7 +9,6 @@ import json
 import lzma
 import os
 import pickle
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +27,6 @@ from lrml.datasets import (
     TextDataset,
     open_source,
     read_dataset,
-    write_dataset,
 )
 
 N = 11
@@ -211,18 +209,6 @@ def test_a_wrong_row_is_named_by_file_and_line(tmp_path, case, suffix):
         list(open_source(path, **case.options).blocks(3))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-@pytest.mark.parametrize("seed", range(4))
-def test_random_damage_gives_this_kind_of_error_or_data(tmp_path, case, seed):
-    rng = np.random.default_rng(seed)
-    content = np.frombuffer(case.content, np.uint8).copy()
-    content[rng.integers(0, len(content), 3)] = rng.integers(0, 256, 3)
-    path = tmp_path / case.name
-    path.write_bytes(content[: rng.integers(len(content) // 2, len(content))].tobytes())
-    with suppress(ValueError):  # and nothing else
-        open_source(path, **case.options).read()
-
-
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
 def test_damaged_compression_is_told(tmp_path, suffix):
     for name in ("toys.svm", "toys.csv", "texts.jsonl"):
@@ -395,26 +381,3 @@ def test_wrong_sources(tmp_path, name, options, error, message):
         case.write(tmp_path)
     with pytest.raises(error, match=message):
         open_source(tmp_path / name, **options)
-
-
-@pytest.mark.parametrize("name", ["d.arff", "d.arff.gz", "d.npz", "s.arff", "s.npz"])
-def test_a_writer_and_its_reader_keep_names_split_and_unknown_labels(tmp_path, name):
-    unknown = sparse.csr_array(np.eye(N, 3, dtype=bool))
-    known = Y * ~unknown.toarray()
-    kind = sparse.csr_array if name[0] == "s" else np.asarray
-    dataset = Dataset("my toys", kind(X), kind(known), FEATURES, LABELS, 7, "from here", unknown)
-    files = write_dataset(dataset, tmp_path / name)
-    assert sorted(tmp_path.iterdir()) == sorted(files)
-    found = open_source(tmp_path / name).read()
-    assert repr(found) == repr(dataset)
-    assert (found.feature_names, found.label_names) == (tuple(FEATURES), tuple(LABELS))
-    assert_array_equal(dense(found.X), X)
-    assert_array_equal(dense(found.targets), dense(dataset.targets))
-
-
-@pytest.mark.parametrize("name", ["d.xmc", "d.svm.gz", "d.txt"])
-def test_formats_without_names_keep_the_values(tmp_path, name):
-    write_dataset(Dataset("toys", X, Y), tmp_path / name)
-    found = read_dataset(tmp_path / name)
-    assert_array_equal(found.X.toarray(), X)
-    assert_array_equal(found.Y.toarray(), Y)

@@ -48,12 +48,7 @@ def test_coefficients_have_the_rank_and_the_spectrum_asked_for(spectrum, decay, 
     assert np.allclose(truth.U.T @ truth.U, np.eye(4))
     assert np.allclose(truth.V.T @ truth.V, np.eye(4))
     assert np.allclose(truth.scores(dataset.X), dataset.X @ truth.coef.T + truth.intercept)
-
-
-@pytest.mark.parametrize(("density", "tolerance"), [(None, 0.05), (0.05, 0.05)])
-def test_scores_have_unit_variance_in_the_mean(density, tolerance):
-    dataset, truth = make_low_rank_multilabel(4000, 60, 30, rank=10, density=density, random_state=1)
-    assert truth.scores(dataset.X).var(axis=0).mean() == pytest.approx(1, rel=tolerance)
+    assert truth.scores(dataset.X).var(axis=0).mean() == pytest.approx(1, rel=0.01)
 
 
 @settings(max_examples=30)

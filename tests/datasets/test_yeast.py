@@ -57,9 +57,3 @@ def test_script_reproduces_the_embedded_arrays(make_yeast):
         for name in embedded:
             assert arrays[name].dtype == embedded[name].dtype
             assert_array_equal(arrays[name], embedded[name])
-
-
-def test_script_rejects_values_that_millionths_cannot_hold(make_yeast):
-    text = csv_of(load_yeast()).replace("0.0937,", "0.09370001,", 1)
-    with pytest.raises(ValueError, match="more than six decimals"):
-        make_yeast.convert(gzip.compress(text.encode()))
