@@ -1,27 +1,27 @@
-"""Seconds and memory of the readers, compared with libraries that read the same files.
+"""CPU seconds and memory of the readers, compared with libraries that read the same files.
 
-Run with LRML_DATA_HOME set: ``python benchmarks/readers.py [--out DIR]``. liac-arff is included if installed
-(``pip install liac-arff``). Times are medians of alternating runs; memory is the peak that Python and NumPy
-allocate while reading, over the size of the file (without pyarrow's own memory). CSV tables of about 100 MB
-must be read in at most 1.5 times pyarrow's time; ``--megabytes`` sets another size.
+    LRML_DATA_HOME=... python benchmarks/readers.py [--megabytes 100] [--out FILE]
+
+liac-arff is included if installed (``pip install liac-arff``). Times are the shortest of runs in turns;
+memory is the peak that Python and NumPy allocate while reading, over the size of the file (without pyarrow's
+own memory). CSV tables of about 100 MB must be read in at most 1.5 times pyarrow's time.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from _data import machine
+from _bench import head, in_turns, line, parser, write_results
 from sklearn.datasets import load_svmlight_file
 
 from lrml.datasets import (
@@ -32,47 +32,31 @@ from lrml.datasets import (
     write_dataset,
 )
 
-try:
-    import arff
-except ImportError:
-    arff = None
+Contest = tuple[str, Path, Callable[[], Any], str, Callable[[], Any]]
 
 
-def compare(
-    title: str, path: Path, ours: Callable[[], Any], peer: str, theirs: Callable[[], Any], runs: int = 5
-) -> dict[str, Any]:
-    """Time both, taking turns, and measure the memory of ours."""
-    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
-    for _ in range(runs):
-        for key, read in (("ours", ours), ("theirs", theirs)):
-            clock = perf_counter()
-            read()
-            seconds[key].append(perf_counter() - clock)
-    tracemalloc.start()
-    ours()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    size = path.stat().st_size
-    record = {
-        "what": title,
-        "megabytes": size / 1e6,
-        "peer": peer,
-        "peer seconds / ours": median(seconds["theirs"]) / median(seconds["ours"]),
-        "seconds": median(seconds["ours"]),
-        "peak memory / file": peak / size,
-    }
-    print(
-        f"{title:32} {record['megabytes']:6.1f} MB  {record['seconds']:.3f} s  "
-        f"{record['peer seconds / ours']:.2f} times as fast as {peer}, "
-        f"peak {record['peak memory / file']:.1f} x file",
-        flush=True,
-    )
-    return record
+def contests(folder: Path, megabytes: float) -> Iterator[Contest]:
+    """Yield what is read, its file, our reader, and that of others."""
+    if find_spec("arff") is not None:
+        fetch_mulan("delicious", download=False)
+        train, _, labels = dataset_status("delicious").paths
+        ours = partial(read_dataset, train, xml=labels)
+        yield "ARFF, delicious-train", train, ours, "liac-arff", partial(read_with_liac, train)
+    dataset, _ = make_low_rank_multilabel(20_000, 20_000, 200, rank=5, density=2e-3, random_state=0)
+    path = folder / "synthetic.svm"
+    write_dataset(dataset, path)
+    theirs = partial(load_svmlight_file, path, multilabel=True)
+    yield "svmlight, 40 values a row", path, partial(read_dataset, path), "scikit-learn", theirs
+    path = folder / "table.csv"
+    for title, options, numbers in csv_tables(megabytes):
+        pa.csv.write_csv(numbers, path)
+        ours, theirs = partial(read_dataset, path, **options), partial(pa.csv.read_csv, path)
+        yield f"CSV, {title}", path, ours, "pyarrow.csv.read_csv", theirs
 
 
 def read_with_liac(path: Path) -> Any:
-    with path.open(encoding="utf-8") as stream:
-        return arff.load(stream, return_type=arff.LOD)
+    arff = import_module("arff")
+    return arff.loads(path.read_text(encoding="utf-8"), return_type=arff.LOD)
 
 
 def csv_tables(megabytes: float) -> Iterator[tuple[str, dict[str, Any], pa.Table]]:
@@ -80,62 +64,36 @@ def csv_tables(megabytes: float) -> Iterator[tuple[str, dict[str, Any], pa.Table
     rng, rows = np.random.default_rng(0), int(megabytes * 2200)
     numbers = {f"x{place}": np.round(rng.normal(size=rows), 4) for place in range(60)}
     labels = {f"y{place}": rng.random(rows) < 0.2 for place in range(10)}
-    yield (
-        "60 numbers, 10 labels 0/1",
-        {"labels": -10},
-        pa.table(numbers | {k: v * 1 for k, v in labels.items()}),
-    )
-    yield "60 numbers, 10 labels true/false", {"labels": -10}, pa.table(numbers | labels)
+    ones = {name: label * 1 for name, label in labels.items()}
     tags = [",".join(f"tag{tag}" for tag in row) for row in rng.integers(0, 50, (rows, 3))]
+    yield "60 numbers, 10 labels 0/1", {"labels": -10}, pa.table(numbers | ones)
+    yield "60 numbers, 10 labels true/false", {"labels": -10}, pa.table(numbers | labels)
     yield "60 numbers, lists of labels", {"tags": "tags"}, pa.table(numbers | {"tags": tags})
 
 
+def peak_allocated(call: Callable[[], Any]) -> int:
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time the readers beside others.")
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    parser.add_argument("--megabytes", type=float, default=100)
-    arguments = parser.parse_args()
+    options = parser(__doc__, "readers.json")
+    options.add_argument("--megabytes", type=float, default=100)
+    given = options.parse_args()
     records = []
-    fetch_mulan("delicious", download=False)
-    train, _, labels = dataset_status("delicious").paths
-    if arff is not None:
-        records.append(
-            compare(
-                "ARFF, delicious-train",
-                train,
-                lambda: read_dataset(train, xml=labels),
-                "liac-arff",
-                lambda: read_with_liac(train),
-            )
-        )
+    columns = ("what", "MB", "CPU s", "peer", "times as fast as the peer", "peak memory / file")
+    print(head(columns))
     with tempfile.TemporaryDirectory() as folder:
-        dataset, _ = make_low_rank_multilabel(20_000, 20_000, 200, rank=5, density=2e-3, random_state=0)
-        path = Path(folder, "synthetic.svm")
-        write_dataset(dataset, path)
-        records.append(
-            compare(
-                "svmlight, 40 values a row",
-                path,
-                lambda: read_dataset(path),
-                "scikit-learn",
-                lambda: load_svmlight_file(path, multilabel=True),
-            )
-        )
-        for title, options, table in csv_tables(arguments.megabytes):
-            path = Path(folder, "table.csv")
-            pa.csv.write_csv(table, path)
-            records.append(
-                compare(
-                    f"CSV, {title}",
-                    path,
-                    lambda path=path, options=options: read_dataset(path, **options),
-                    "pyarrow.csv.read_csv",
-                    lambda path=path: pa.csv.read_csv(path),
-                )
-            )
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    content = json.dumps({"machine": machine(), "results": records}, indent=2)
-    (arguments.out / "readers.json").write_text(content + "\n", encoding="utf-8")
+        for title, path, ours, peer, theirs in contests(Path(folder), given.megabytes):
+            seconds = in_turns({"ours": ours, "theirs": theirs}, rounds=5)
+            size, faster = path.stat().st_size, seconds["theirs"] / seconds["ours"]
+            cells = (title, size / 1e6, seconds["ours"], peer, faster, peak_allocated(ours) / size)
+            print(line(cells), flush=True)
+            records.append(dict(zip(columns, cells, strict=True)))
+    write_results(given.out, records)
 
 
 if __name__ == "__main__":
