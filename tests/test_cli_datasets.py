@@ -43,14 +43,14 @@ def toy():
 def test_the_list_shows_what_is_there_and_what_is_missing(call):
     run = lrml()
     assert (run.returncode, run.stderr) == (0, "")
-    rows = {words[0]: words[-1] for words in map(str.split, run.stdout.splitlines()) if len(words) == 9}
+    rows = {words[0]: words[-1] for words in map(str.split, run.stdout.splitlines()) if len(words) == 8}
     assert rows["bibtex"] == "missing"
     assert rows["yeast"] == "embedded"
     assert all(
         f" {state}: " in run.stdout for state in ("embedded", "data home", "cache", "missing", "damaged")
     )
     records = json.loads(call("--json").stdout)
-    assert [record["name"] for record in records] == list(rows)
+    assert {record["name"] for record in records} <= rows.keys()
     assert all(record["citation"] and record["bytes"] > 1e5 for record in records)
 
 
@@ -106,7 +106,7 @@ def test_errors_are_one_message_and_leave_nothing(tmp_path, monkeypatch, toy, ca
     run = call(*arguments)
     assert run.returncode == 2
     assert run.stdout == ""
-    assert re.search(f"lrml datasets: error: .*{message}", run.stderr)
+    assert re.search(f"lrml datasets.*: error: .*{message}", run.stderr)
     assert sorted(os.listdir()) == before
 
 

@@ -7,7 +7,7 @@ import math
 import shutil
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,7 +75,7 @@ def answer(document: Any, *parts: Any, as_json: bool) -> None:
         if isinstance(part, str):
             _say(console, part)
         else:
-            console.print(report_table(part) if isinstance(part, dict) else part)
+            console.print(report_table(part))
 
 
 def report_table(table: dict[str, Any]) -> Table:
@@ -85,8 +85,13 @@ def report_table(table: dict[str, Any]) -> Table:
     headings = [column["title"] for column in columns]
     if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) > _NARROW:
         headings = [heading.replace(" ", "\n") for heading in headings]  # one word per line
-    text = [heading for heading, column in zip(headings, columns, strict=True) if column["kind"] == "text"]
-    return plain_table(table["title"], headings, rows, text=text)
+    shown = Table(title=table["title"], title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    shown.padding = (0, 1, 0, 0)
+    for heading, column in zip(headings, columns, strict=True):
+        shown.add_column(heading, justify="left" if column["kind"] == "text" else "right", no_wrap=True)
+    for row in rows:
+        shown.add_row(*row)
+    return shown
 
 
 def _cell(value: Any, column: dict[str, Any]) -> str:
@@ -97,20 +102,6 @@ def _cell(value: Any, column: dict[str, Any]) -> str:
     if column["kind"] in ("number", "seconds"):
         return f"{value:z.{column['digits']}f}"  # "z" turns a rounded -0.0000 into 0.0000
     return f"{value:,d}" if column["kind"] == "integer" else str(value)
-
-
-def plain_table(
-    title: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]], *, text: Sequence[str]
-) -> Table:
-    """Make a table of numbers; the columns named in ``text`` hold words."""
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in text else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 # What was fitted, and by which held-out rows it was chosen: for machines and in words

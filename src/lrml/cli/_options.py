@@ -153,7 +153,7 @@ class Data:
         return replace(self, reading={**options, **self.reading})
 
 
-def takes_data(metavar: str = "NAME|PATH...", **tables: Table) -> Callable[[Any], Callable[..., Any]]:
+def takes_data(metavar: str = "NAME|PATH", **tables: Table) -> Callable[[Any], Callable[..., Any]]:
     """Give a command an argument and the options about data, as its parameter ``data``.
 
     Its parameter of the name of a table gets a dict of the options there that were given.

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 import lrml.datasets
-from lrml._shown import did_you_mean
 from lrml.cli._options import (
     CommandError,
     Data,
@@ -21,6 +19,7 @@ from lrml.cli._options import (
     Force,
     Json,
     check_output,
+    one_of,
     option,
     takes_data,
     user_errors,
@@ -32,7 +31,7 @@ _EMBEDDED = "yeast"
 app = typer.Typer(rich_markup_mode=None, subcommand_metavar="[ACTION] ...")
 
 _TO = "Format of OUT, if its suffix does not say it."
-_STATES = {"missing": "yellow", "damaged": "red"}
+_WORDS = ("name", "domain", "status")
 _LEGEND = (
     "embedded: comes with lrml; fetch gets Mulan's files.",
     "data home: in your folder (--data-home or LRML_DATA_HOME).",
@@ -52,54 +51,42 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
     if context.invoked_subcommand is not None:  # options that stand before the action are meant for it
         context.default_map = {context.invoked_subcommand: {"data_home": data_home, "as_json": as_json}}
         return
-    from lrml.cli._console import answer, plain_table
+    from lrml.cli._console import answer
 
     _warn_of_data_home(data_home)
-    records = [_list_record(entry, data_home) for entry in mulan_entries().values()]
-    headings = ["name", "domain", "instances", "attributes", "labels", "train", "size", "status"]
-    rows = []
-    for record in records:
-        style = _STATES.get(record["status"], "green")
-        counts = (f"{record[key]:,d}" for key in ("instances", "attributes", "labels", "train"))
-        size, status = f"{record['bytes'] / 1e6:.1f} MB", f"[{style}]{record['status']}[/]"
-        rows.append((record["name"], record["domain"], *counts, size, status))
-    table = plain_table("Datasets", headings, rows, text=("name", "domain", "status"))
+    records = []
+    for name, entry in mulan_entries().items():
+        state = dataset_status(name, data_home).state
+        record = {"name": name, "domain": entry.domain, "instances": entry.n_instances}
+        record |= {"attributes": entry.n_attributes, "labels": entry.n_labels, "train": entry.n_train}
+        record["bytes"] = sum(file.size for file in entry.files)
+        record["status"] = "embedded" if name == _EMBEDDED and state == "missing" else state
+        records.append(record | {"citation": entry.citation})
+    keys = ["name", "domain", "instances", "attributes", "labels", "train", "bytes", "status"]
+    columns = [{"key": key, "title": key, "kind": "text" if key in _WORDS else "integer"} for key in keys]
+    table = {"title": "Datasets", "columns": columns, "rows": records}
     answer(records, table, *(f" {line}" for line in _LEGEND), as_json=as_json)
-
-
-def _list_record(entry: Any, data_home: str | None) -> dict[str, Any]:
-    state = dataset_status(entry.name, data_home).state
-    return {
-        "name": entry.name,
-        "domain": entry.domain,
-        "instances": entry.n_instances,
-        "attributes": entry.n_attributes,
-        "labels": entry.n_labels,
-        "train": entry.n_train,
-        "bytes": sum(file.size for file in entry.files),
-        "status": "embedded" if entry.name == _EMBEDDED and state == "missing" else state,
-        "citation": entry.citation,
-    }
 
 
 @app.command()
 @takes_data()
 def describe(data: Data, as_json: Json = False) -> None:
     """Print the statistics of a dataset or file."""
-    from lrml.cli._console import answer, plain_table
+    from lrml.cli._console import answer
 
     dataset = _read(data)
     description = lrml.datasets.describe(dataset)
     published = _published(description.name)
-    headings = [description.name, "computed", *(["published"] if published else [])]
+    keys = ["title", "computed", *(["published"] if published else [])]
+    columns = [{"key": key, "title": key, "kind": "shown"} for key in keys]
+    columns[0] |= {"title": description.name, "kind": "text"}
     rows = [
-        (title, value, *([_as_printed(published.get(key))] if published else []))
+        {"title": title, "computed": value, "published": published.get(key, "")}
         for key, title, value in description.lines()
     ]
-    table = plain_table(None, headings, rows, text=(description.name,))
-    document = description.as_dict() | {"provenance": dataset.provenance}
     source = [f"Source: {dataset.provenance}"] if dataset.provenance else []
-    answer(document, table, *source, as_json=as_json)
+    table = {"title": None, "columns": columns, "rows": rows}
+    answer(description.as_dict() | {"provenance": dataset.provenance}, table, *source, as_json=as_json)
 
 
 def _read(data: Data) -> Any:
@@ -107,67 +94,53 @@ def _read(data: Data) -> Any:
     return data.open().read()
 
 
-def _published(name: str) -> Mapping[str, str]:
+def _published(name: str) -> dict[str, str]:
     """Return the paper's row of Table 1, if there is one."""
     if name not in mulan_entries():
         return {}  # without the slow import
     from lrml.paper import published_table1
 
     with suppress(ValueError):
-        return published_table1(name)
+        found = published_table1(name)
+        return {key: f"{int(one):,d}" if one.isdecimal() else one for key, one in found.items()}
     return {}
-
-
-def _as_printed(value: str | None) -> str:
-    return f"{int(value):,d}" if value is not None and value.isdecimal() else value or ""
 
 
 @app.command()
 @user_errors()
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets, or all.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help="Datasets, or all.", parser=one_of([*mulan_entries(), "all"])),
+    ],
     data_home: DataHome = None,
     as_json: Json = False,
 ) -> None:
     """Get datasets into the cache, and check them."""
     from lrml.cli._console import advise, answer
 
-    known = list(mulan_entries())
-    for name in names:  # all of them are checked before anything is fetched
-        if name != "all" and name not in known:
-            raise ValueError(
-                f"NAME is {name!r}, neither all nor one of {', '.join(known)}. "
-                f"{did_you_mean(name, [*known, 'all'])}Check the spelling."
-            )
-    names = known if "all" in names else list(dict.fromkeys(names))
     _warn_of_data_home(data_home)
-    records = []
-    for name in names:
-        record = _fetch_one(name, data_home)
-        records.append(record)
-        if "error" in record and not as_json:
-            advise(f"{name}: {record['error']}")
-        elif not as_json:
-            place = Path(record["files"][0]).parent
-            answer(record, f"{name}: in the {record['status']}, {place}", as_json=False)
+    records: list[dict[str, Any]] = []
+    for name in mulan_entries() if "all" in names else dict.fromkeys(names):
+        try:
+            lrml.datasets.fetch_mulan(name, data_home=data_home)
+        except (OSError, ValueError) as error:  # does not stop the others
+            records.append({"name": name, "status": "failed", "error": str(error)})
+            if not as_json:
+                advise(f"{name}: {error}")
+        else:
+            found = dataset_status(name, data_home)
+            records.append({"name": name, "status": found.state, "files": list(map(str, found.paths))})
+            if not as_json:
+                answer(None, f"{name}: in the {found.state}, {found.paths[0].parent}", as_json=False)
     if as_json:
         answer(records, as_json=True)
     failed = [record["name"] for record in records if "error" in record]
     if failed:
         raise CommandError(
-            f"{', '.join(failed)} could not be fetched, {len(failed)} of {len(names)}. What was fetched "
+            f"{', '.join(failed)} could not be fetched, {len(failed)} of {len(records)}. What was fetched "
             "stays; run again for the rest."
         )
-
-
-def _fetch_one(name: str, data_home: str | None) -> dict[str, Any]:
-    """Fetch a dataset; a failure does not stop the others."""
-    try:
-        lrml.datasets.fetch_mulan(name, data_home=data_home)
-    except (OSError, ValueError) as error:
-        return {"name": name, "status": "failed", "error": str(error)}
-    status = dataset_status(name, data_home)
-    return {"name": name, "status": status.state, "files": [str(path) for path in status.paths]}
 
 
 @app.command()

@@ -7,8 +7,6 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from lrml.cli._options import (
     Bootstrap,
     Data,
@@ -94,7 +92,7 @@ def evaluate(
 def _methods(text: str) -> list[str]:
     found = [check_method(name) for name in names(text)]
     if len(set(found)) < 2 or len(set(found)) < len(found):
-        raise typer.BadParameter(f"{text!r} does not name two or more different methods. Add another.")
+        raise ValueError(f"--methods {text!r} does not name two or more different methods. Add another.")
     return found
 
 

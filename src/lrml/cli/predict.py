@@ -21,7 +21,7 @@ _CUT = "Only tags with at least this score, or probability (logistic loss), at m
 _KEEP = "Tables: repeat this column, such as an id, with the tags of its row."
 
 
-@takes_data(metavar="NAME|PATH|-...")
+@takes_data(metavar="NAME|PATH|-")
 def predict(
     model: Model,
     data: Data,

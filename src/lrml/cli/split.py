@@ -10,7 +10,6 @@ import gzip
 import io
 import json
 import lzma
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +20,7 @@ _SHARE = "Share of the rows to judge by; with --group, share of the groups."
 _GROUP = "Tables: rows with the same value in this column stay together, such as those of one author."
 
 
-@takes_data(metavar="NAME|PATH")
+@takes_data()
 def split(
     data: Data,
     share: Annotated[float, option("SHARE", _SHARE)] = 0.2,
@@ -33,8 +32,8 @@ def split(
 ) -> None:
     """Split the rows of a file at random into two: NAME-train to learn from, NAME-test to judge by.
 
-    Tables and files of texts keep all their columns; other rows are written in the format they come in, and
-    those of a dataset that lrml knows as .npz.
+    CSV, TSV, JSONL and .txt files keep all their columns; files of numbers are written in their own format,
+    and a dataset that lrml knows as .npz.
 
     \b
     For example:
@@ -46,62 +45,51 @@ def split(
     from lrml.datasets import write_dataset
 
     source, path = data.open(), Path(data.name)
-    kind, plain = source.roles.format, path.with_suffix("") if path.suffix in _OPENERS else path
+    plain = path.with_suffix("") if path.suffix in _OPENERS else path
     files = [
         Path(out or path.parent, f"{plain.stem}-{part}{plain.suffix or '.npz'}") for part in ("train", "test")
     ]
     check_output(files[0], "NAME-train", force=force, beside=files[1:])
-    head, rows, groups = _rows(path, kind, source, group)
+    cells = source.roles.format == "csv"
+    if is_text := source.roles.format in ("csv", "jsonl", "text"):
+        rows: Any = _read(path, source.roles.delimiter if cells else None)
+    else:
+        rows = source.read()
+    # Annif's tables of two columns have no header.
+    head = rows[:1] if cells and {*source.roles.text, *(source.roles.features or ())} <= {*rows[0]} else []
+    rows = rows[len(head) :] if is_text else rows
+    groups = None if group is None else _groups(rows, source.roles.format, head, group)
     parts = split_rows(len(rows), share, seed, groups)
     for file, places in zip(files, parts, strict=True):
-        if kind == "parquet":
-            stream = io.BytesIO()
-            import_module("pyarrow.parquet").write_table(rows.take(places), stream)
-            write_atomically(file, stream.getvalue())
-        elif head is None:
-            write_dataset(rows.rows(places), file)
-        else:
-            text = io.StringIO()
-            if kind == "csv":
-                csv.writer(text, delimiter=source.roles.delimiter or ",").writerows(
-                    [*head, *(rows[place] for place in places)]
-                )
-            else:
-                text.writelines(rows[place] for place in places)
+        if is_text:
+            lines, text = [*head, *(rows[place] for place in places)], io.StringIO()
+            writer = csv.writer(text, delimiter=source.roles.delimiter or ",")
+            (writer.writerows if cells else text.writelines)(lines)
             write_atomically(file, text.getvalue().encode())
+        else:
+            write_dataset(rows.rows(places), file)
     counts = {str(file): len(places) for file, places in zip(files, parts, strict=True)}
-    lines = (f"wrote {file}: {n:,d} of {len(rows):,d} rows" for file, n in counts.items())
-    whole = (
-        []
-        if groups is None
-        else [f"rows with the same {group} are in one file; {len(set(groups)):,d} groups"]
-    )
-    answer({"wrote": counts, "seed": seed}, *lines, *whole, as_json=as_json)
+    told = [f"wrote {file}: {n:,d} of {len(rows):,d} rows" for file, n in counts.items()]
+    if groups is not None:
+        told.append(f"each of the {len(set(groups)):,d} groups of {group} is in one of them")
+    answer({"wrote": counts, "seed": seed}, *told, as_json=as_json)
 
 
-def _rows(path: Path, kind: str | None, source: Any, group: str | None) -> tuple[Any, Any, list[Any] | None]:
-    """Return the header (None of what is no text), the rows, and the group of each."""
-    head: Any = []
-    cells: Any = None  # of the group
-    if kind == "parquet":
-        rows: Any = import_module("pyarrow.parquet").read_table(path)
-        head, names = None, rows.column_names
-        cells = rows[group].to_pylist() if group in names else None
-    elif kind in ("csv", "jsonl", "text"):
-        with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.reader(file, delimiter=source.roles.delimiter or ",") if kind == "csv" else file)
-        rows = rows if kind == "text" else [row for row in rows if row and row != "\n"]
-        rows = rows if kind == "csv" else [row if row.endswith("\n") else f"{row}\n" for row in rows]
-        if kind == "csv" and {*source.roles.text, *(source.roles.features or ())} <= {*rows[0]}:
-            head, rows = rows[:1], rows[1:]
-        names = head[0] if head else []
-        if group in names:
-            cells = [row[names.index(group)] for row in rows]
-        elif kind == "jsonl":
-            cells = [json.loads(row).get(group) for row in rows]
-            cells = cells if any(cell is not None for cell in cells) else None
-    else:
-        head, rows = None, source.read()
-    if group is not None and cells is None:
-        raise ValueError(f"--group {group!r} is no column of {str(path)!r}. Name one of a table.")
-    return head, rows, None if group is None else [str(cell) for cell in cells]
+def _read(path: Path, delimiter: str | None) -> list[Any]:
+    """Return the lines of a file, or, with a delimiter, its rows of cells; blank ones separate nothing."""
+    with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8-sig", newline="") as file:
+        if delimiter is not None:
+            return [row for row in csv.reader(file, delimiter=delimiter) if row]
+        return [f"{line.rstrip()}\n" for line in file if line.strip() or ".txt" in path.suffixes]
+
+
+def _groups(rows: Any, kind: str | None, head: list[list[str]], column: str) -> list[str]:
+    """Return what each row has in a column."""
+    found: list[Any] = []
+    if head and column in head[0]:
+        found = [row[head[0].index(column)] for row in rows]
+    elif kind == "jsonl":
+        found = [json.loads(row).get(column) for row in rows]
+    if not any(one is not None for one in found):
+        raise ValueError(f"--group: no row has a column {column!r}. Name one of a CSV, TSV or JSONL file.")
+    return list(map(str, found))
