@@ -66,15 +66,8 @@ class ArffReader(FileReader):
     attribute of k values becomes k - 1 columns of 0 and 1, ``attribute=value``, for all values but the first
     declared one. That agrees with sparse files, where an omitted entry means the first declared value.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    roles : Roles
-        ``labels`` are names, or their number by MEKA's rule (n > 0: the first n attributes, n < 0: the last).
-    xml : path-like, optional
-        Mulan's list of labels; by default that of the same name beside the file: ``name-train.arff`` and
-        ``name-test.arff`` use ``name.xml``.
+    A number of labels follows MEKA's rule: the first n attributes, or for -n the last. ``name-train.arff``,
+    ``name-test.arff`` and ``name.arff`` use ``name.xml`` beside them, unless ``xml`` is another.
     """
 
     def __init__(

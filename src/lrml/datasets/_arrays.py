@@ -26,14 +26,8 @@ _TABLES: dict[str, Any] = {"csv": CsvReader, "parquet": ParquetReader}
 class ArrayReader(FileReader):
     """Reads features from a NumPy file, such as embeddings, and their labels from a table beside it.
 
-    Parameters
-    ----------
-    path : path-like
-        ``.npy``, which is not loaded as a whole, or ``.npz`` with one array or a sparse matrix of SciPy.
-    roles : Roles
-        What is said of the columns of the table.
-    table : path-like, optional
-        CSV or Parquet, with a row for each of the array: one column lists labels, or each of several is one.
+    ``.npy`` is not loaded as a whole; ``.npz`` has one array, or a sparse matrix of SciPy. The table is CSV
+    or Parquet, and has a row for each of the array: one column lists labels, or each of several is one.
     """
 
     def __init__(

@@ -36,21 +36,10 @@ def is_xmc_header(line: bytes) -> bool:
 
 
 class PairReader(FileReader):
-    """Reads a file of one of the two formats.
+    """Reads a file of XMC, whose first line (``header``) says its size, or of svmlight.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    roles : Roles
-        Of it, ``zero_based`` says whether svmlight counts features from 0; None: if the index 0 occurs.
-    header : bool
-        Whether the first line says how many rows and columns there are, as in XMC.
-    n_features, n_labels : int, optional
-        Of svmlight, whose files do not say it: by default, as many as there are names, or the highest index
-        and label that occur.
-    feature_names, label_names : path-like or sequence of str, optional
-        The names of the columns, or a file with one a line.
+    What an svmlight file does not say follows from all of its rows: features are counted from 0 if the index
+    0 occurs, and there are as many columns as there are names, or as the highest index and label say.
     """
 
     def __init__(

@@ -263,27 +263,11 @@ def tags_in(value: Any, separator: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for part in parts if (tag := str(part).strip())))
 
 
-def find_roles(
-    path: str | os.PathLike[str], names: Sequence[str], sample: Sequence[Sequence[Any]], asked: Roles
-) -> Roles:
-    """Decide which column is what, from what was asked for and from the first rows.
+class RoleFinder:
+    """Decides which column of a file is what, from what was asked for and from the cells of its first rows.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, for messages.
-    names : sequence of str
-        Its columns.
-    sample : sequence of sequences
-        The cells of its first rows.
-    asked : Roles
-        What the caller said, with the format.
+    ``reasons`` say why a guess was made.
     """
-    return _Finder(path, names, sample, asked).roles()
-
-
-class _Finder:
-    """Finds the roles of the columns of one file; ``reasons`` say why a guess was made."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from scipy import sparse
 from lrml._shown import shown
 from lrml.datasets._dataset import Columns, Dataset, Tags, TextDataset, indicator
 from lrml.datasets._lines import DatasetFormatError, FileReader, damage_told
-from lrml.datasets._roles import Roles, find_roles, flag_of, tags_in
+from lrml.datasets._roles import RoleFinder, Roles, flag_of, tags_in
 
 SAMPLE_ROWS = 1000  # that roles are guessed from
 _BATCH_CELLS = 1 << 20  # numbers of a Parquet file that are read at a time
@@ -34,18 +34,9 @@ def import_pyarrow() -> Any:
 
 
 class TableReader(FileReader):
-    """Reads a table, whose roles are found first.
+    """Reads a table, whose roles are found first; or a stream, which can be read only once.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, or a name for a stream.
-    roles : Roles
-        What is said of the columns, with the format.
-    sparse : bool
-        Whether X and Y of numbers are sparse.
-    stream : binary stream, optional
-        What to read instead of the file; it can be read only once.
+    X and Y of numbers are ``sparse`` if asked for.
     """
 
     bulk = 1 << 16
@@ -214,7 +205,7 @@ class ParquetReader(TableReader):
         if sample is None or not sample.num_rows:
             raise self.error(None, "There is no row. Is the file complete?")
         rows = list(zip(*(_plain(column).to_pylist() for column in sample.columns), strict=True))
-        return find_roles(self.path, names, rows, roles)
+        return RoleFinder(self.path, names, rows, roles).roles()
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         arrow = import_pyarrow()

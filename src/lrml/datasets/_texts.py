@@ -23,7 +23,7 @@ from lrml.datasets._lines import (
     open_bytes,
     plain_name,
 )
-from lrml.datasets._roles import FLAGS, Roles, counts_rows, find_roles, guess_separator, is_number
+from lrml.datasets._roles import FLAGS, RoleFinder, Roles, counts_rows, guess_separator, is_number
 from lrml.datasets._tables import SAMPLE_ROWS, TableReader, import_pyarrow
 
 _SAMPLE_BYTES = 1 << 20  # what roles are guessed from
@@ -86,7 +86,7 @@ class JsonLines(LineReader):
             raise self.error(None, "There is no row. Is the file complete?")
         names = list(dict.fromkeys(chain.from_iterable(sample)))  # objects may have different keys
         rows = [[record.get(name) for name in names] for record in sample]
-        return find_roles(self.path, names, rows, roles)
+        return RoleFinder(self.path, names, rows, roles).roles()
 
     def _objects(self, lines: Iterable[Row]) -> Iterator[tuple[int, dict[str, Any]]]:
         for line, text in lines:
@@ -135,9 +135,8 @@ class CsvReader(LineReader):
                 'Pass delimiter=";" (on the command line: --delimiter ";") if columns are separated so.',
             )
         self.sample = [cells for _, cells in rows if len(cells) == len(self.names)]  # the last may be cut off
-        return find_roles(
-            self.path, self.names, self.sample, replace(roles, delimiter=self.delimiter, reasons=reasons)
-        )
+        roles = replace(roles, delimiter=self.delimiter, reasons=reasons)
+        return RoleFinder(self.path, self.names, self.sample, roles).roles()
 
     def _rows(self, lines: Iterator[Row]) -> Iterator[tuple[int, list[str]]]:
         """Yield the cells of each row that is not blank, and its last line."""
