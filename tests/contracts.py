@@ -12,7 +12,7 @@ def make_problem(seed=0, n=80, d=12, n_labels=7, decay=1.0, ridge=0.0):
     X = rng.normal(size=(n, d)) * np.geomspace(1, 10.0**-decay, d)
     truth = rng.normal(size=(d, 3)) @ rng.normal(size=(3, n_labels))
     Y = (X @ truth + 0.5 * rng.normal(size=(n, n_labels)) > 0.5).astype(float)
-    return SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered(), ridge)
+    return SpectralProblem.from_moments(Statistics.from_arrays(X, Y).moments(fit_intercept=False), ridge)
 
 
 def objective_by_svd(problem, penalty, factors):

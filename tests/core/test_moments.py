@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lrml.core.moments
 from lrml.core.arrays import HOST, to_numpy
-from lrml.core.moments import Statistics
+from lrml.core.moments import Statistics, summed
 from namespaces import assert_same, put
 
 FIELDS = ("n_rows", "weight", "x_mean", "y_mean", "xx", "xy", "yy")
@@ -85,10 +85,10 @@ def test_blocks_equal_the_whole_and_order_is_free(cuts, sparse, seed):
     edges = [0, *sorted(cuts), 60]
     blocks = [(X[a:b], Y[a:b], w[a:b]) for a, b in pairwise(edges)]
     whole = Statistics.from_arrays(X, Y, w)
-    assert_equal_sums(Statistics.from_blocks(blocks), whole)
-    assert_equal_sums(Statistics.from_blocks(reversed(blocks)), whole)
+    assert_equal_sums(summed(Statistics.from_arrays(*block) for block in blocks), whole)
+    assert_equal_sums(summed(Statistics.from_arrays(*block) for block in reversed(blocks)), whole)
     if len(blocks) > 1:  # taking a block away again leaves the rest
-        rest = Statistics.from_blocks(blocks[1:])
+        rest = summed(Statistics.from_arrays(*block) for block in blocks[1:])
         assert_equal_sums(whole - Statistics.from_arrays(*blocks[0]), rest, rtol=1e-8)
 
 
@@ -231,7 +231,7 @@ def test_rows_and_columns_that_do_not_fit_are_refused():
     for wrong, found in (
         (lambda: Statistics.from_arrays(X, Y[:-1]), " 60 .*59"),
         (lambda: Statistics.from_arrays(X[:0], Y[:0]), "X .* 0"),
-        (lambda: Statistics.from_blocks([]), "block"),
+        (lambda: summed(Statistics.from_arrays(*block) for block in []), "block"),
         (lambda: whole + other, r"\(7, 4\) .*\(7, 3\)"),
         (lambda: whole - other, r"\(7, 4\) .*\(7, 3\)"),
         (lambda: whole - Statistics.from_arrays(X, Y, w / 2), "60 − 60 rows"),
@@ -270,5 +270,9 @@ def test_every_place_sums_as_numpy_does(monkeypatch, tmp_path, place, weighted, 
         assert found.n_rows == expected.n_rows
         assert np.all(to_numpy(found.xx)[2] == 0)
     assert_same((there + there - there).xx, expected.xx, place, rtol=1e-9)
-    for mine, theirs in zip(there.uncentered().summed()[:2], expected.uncentered().summed()[:2], strict=True):
+    for mine, theirs in zip(
+        there.moments(fit_intercept=False).summed()[:2],
+        expected.moments(fit_intercept=False).summed()[:2],
+        strict=True,
+    ):
         assert_same(mine, theirs, place, rtol=1e-9)

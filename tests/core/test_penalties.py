@@ -190,8 +190,8 @@ def test_prox_of_limited_rank_is_the_best_of_all_subsets(sigma, limit, alpha, th
 def test_papers_rule_is_beaten_when_the_head_is_below_the_threshold():
     """Theorem 4 as printed drops a free singular value that is at most C; that costs σ²/2 for nothing."""
     Q = np.diag([3.0, 0.8, 0.3])
-    printed = spectral_prox(Q, TailSum(2, 1.0, rule="paper"), 1.0).matrix
-    exact = spectral_prox(Q, TailSum(2, 1.0), 1.0).matrix
+    printed = spectral_prox(Q, TailSum(2, 1.0, rule="paper"), 1.0)[0]
+    exact = spectral_prox(Q, TailSum(2, 1.0), 1.0)[0]
     np.testing.assert_allclose(printed, np.diag([3.0, 0.0, 0.0]), atol=1e-12)
     np.testing.assert_allclose(exact, np.diag([3.0, 0.8, 0.0]), atol=1e-12)
     costs = [0.5 * np.sum((Z - Q) ** 2) + TailSum(2, 1.0).value(np.diag(Z)) for Z in (printed, exact)]

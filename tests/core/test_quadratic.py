@@ -16,7 +16,8 @@ def make(n, d, n_labels, ridge=0.0, seed=0, rank=None):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) if rank is None else rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d))
     Y = (rng.random((n, n_labels)) < 0.3).astype(float)
-    return X, Y, SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered(), ridge)
+    moments = Statistics.from_arrays(X, Y).moments(fit_intercept=False)
+    return X, Y, SpectralProblem.from_moments(moments, ridge)
 
 
 def original(problem, W):
@@ -110,7 +111,7 @@ def test_solves_on_one_side_are_stationary_and_report_their_minimum(shape):
 def test_ridge_that_leaves_a_share_of_the_directions(share, spread):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(50, 8)) * np.geomspace(1, 10.0**-spread, 8)
-    moments = Statistics.from_arrays(X, rng.normal(size=(50, 3))).uncentered()
+    moments = Statistics.from_arrays(X, rng.normal(size=(50, 3))).moments(fit_intercept=False)
     problem = SpectralProblem.from_moments(moments, ridge=1e-14)
     eigenvalues = np.linalg.svd(X, compute_uv=False) ** 2
     ridge = problem.ridge_leaving(share)
@@ -168,7 +169,7 @@ def test_a_large_mean_without_an_intercept_does_not_drown_the_rest(mean):
     rng = np.random.default_rng(9)
     X, Y = rng.normal(size=(50, 3)), rng.normal(size=(50, 2))
     X += mean * np.array([1.0, 2.0, -1.0])
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered())
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).moments(fit_intercept=False))
     assert problem.shape == (3, 2)
     found = original(problem, problem.ridge_solution())
     np.testing.assert_allclose(found, np.linalg.lstsq(X, Y, rcond=None)[0], atol=1e-6)
@@ -181,7 +182,8 @@ def test_every_place_has_numpys_coordinates(place, shape):
     n, d, n_labels = shape
     X, Y = rng.normal(size=(n, d)) + 1.0, (rng.random((n, n_labels)) < 0.3).astype(float)
     for scales in (np.ones(d), np.geomspace(1, 1e5, d)):  # the second is decomposed by its root
-        for moments in (sums := Statistics.from_arrays(X * scales, Y)).centered(), sums.uncentered():
+        sums = Statistics.from_arrays(X * scales, Y)
+        for moments in (sums.moments(), sums.moments(fit_intercept=False)):
             expected = SpectralProblem.from_moments(moments, ridge=0.7)
             found = SpectralProblem.from_moments(moved(place, moments), ridge=0.7)
             assert_same(found.curvature, expected.curvature, place, rtol=1e-10)
@@ -235,7 +237,7 @@ def test_every_place_computes_as_numpy_does(place, dtype):
 
 
 def test_constant_features_keep_one_direction_and_leave_nothing_to_learn(place):
-    moments = Statistics.from_arrays(np.full((9, 3), 0.1), np.eye(9)[:, :2]).centered()
+    moments = Statistics.from_arrays(np.full((9, 3), 0.1), np.eye(9)[:, :2]).moments()
     problem = SpectralProblem.from_moments(moved(place, moments))
     assert problem.scale == 1.0
     assert_same(problem.curvature, [1.0], place)

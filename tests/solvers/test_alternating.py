@@ -143,7 +143,7 @@ def test_a_better_reduced_rank_solution_replaces_what_the_first_steps_have_found
     X = np.diag([11.0, 1.0, 10.0, 0.0])
     Y = np.diag([5.0, 2.0, 4.0, 1.0])[:, :3]
     Y[3] = 1.0
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered())
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).moments(fit_intercept=False))
     penalty = TailSum(1, 75.0)
     _, poor = run(started(problem, penalty, problem.ridge_solution()))
     phase = started(problem, penalty, poor.W if close else problem.ridge_solution(), compare=True)
@@ -161,7 +161,7 @@ def test_values_below_the_noise_of_the_gram_matrix_are_kept():
     X = rng.normal(size=(60, 3))
     Y = X @ rng.normal(size=(3, 3)) + 0.1 * rng.normal(size=(60, 3))
     scales = np.array([1e8, 1e8, 1.0])
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(X * scales, Y).uncentered())
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X * scales, Y).moments(fit_intercept=False))
     points = list(iter(started(problem, TailSum(2, 1e-3)).step, None))
     U, V = problem.restore(points[-1].W, np.eye(3))
     expected = np.linalg.lstsq(X, Y, rcond=None)[0]

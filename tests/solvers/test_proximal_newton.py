@@ -87,7 +87,7 @@ def test_squared_loss_has_the_optimum_of_the_moments(fit_intercept, theta, ridge
     """Another code path, other coordinates, another solver; without a penalty, in a single step."""
     problem = make(LOSSES["squared"], ridge=ridge, fit_intercept=fit_intercept)
     statistics = Statistics.from_arrays(problem.rows.X, problem.rows.Y)
-    moments = statistics.centered() if fit_intercept else statistics.uncentered()
+    moments = statistics.moments() if fit_intercept else statistics.moments(fit_intercept=False)
     by_moments = solve(SpectralProblem.from_moments(moments, ridge), TailSum(theta, 3.0), tol=1e-18)
     by_rows = solve_rows(problem, TailSum(theta, 3.0), tol=1e-18)
     assert by_rows.objective == pytest.approx(by_moments.objective, rel=1e-12)

@@ -100,7 +100,7 @@ def test_inactive_penalty_is_solved_in_closed_form(penalty, solver):
 def test_tied_singular_values_do_not_keep_the_solver_from_ending():
     """The exact prox of W − ∇f(W)/L may take either of two tied values; 0 is in the subdifferential."""
     eye = np.eye(8)
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(eye, eye[:, :3]).centered())
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(eye, eye[:, :3]).moments())
     result = solve(problem, TailSum(1, 1.0))
     assert result.status is Status.CONVERGED
     np.testing.assert_allclose(result.factors.s, [1.0, 0.5, np.sqrt(5 / 8) - 0.5], atol=1e-3)
@@ -113,7 +113,7 @@ def test_algorithm_1_to_the_letter():
     """Against a literal transcription in the original coordinates, with the printed rule and full SVDs."""
     rng = np.random.default_rng(3)
     X, Y = rng.normal(size=(50, 6)), (rng.random((50, 4)) < 0.4).astype(float)
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).uncentered())
+    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).moments(fit_intercept=False))
     C, theta, t, gamma, K = 4.0, 2, 150.0, 1.05, 40
     W = np.zeros((6, 4))
     expected = []

@@ -118,7 +118,7 @@ def complete(
         raise ValueError(f"start is {start!r:.80}. Pass what complete returned for the shape {shape}.")
     dense = _is_dense(penalty.theta, shape)
     free = not np.any(penalty.slopes(np.zeros(min(shape))))  # nothing is penalised
-    run: Recorder[Factors] = Recorder()
+    run: Recorder = Recorder()
     if observed.norm == 0 or free:  # missing entries are 0, the answer of least norm
         filled = observed.sparse(observed.values)
         run.best, run.least = Factors.of(filled.toarray()) if observed.norm else Factors.zero(shape), 0.0

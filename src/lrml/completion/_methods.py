@@ -34,7 +34,7 @@ class NoisyCompletion:
     the singular triplets that are needed, with a relative accuracy (0 for machine precision).
     """
 
-    def __init__(self, observed: Observed, run: Recorder[Factors], *, dense: bool) -> None:
+    def __init__(self, observed: Observed, run: Recorder, *, dense: bool) -> None:
         self.observed, self.run, self.dense = observed, run, dense
         self.rank, self.accuracy = 0, 0.0
 
@@ -155,9 +155,7 @@ def decomposed(R: Floats, V: Floats) -> Factors:
     return Factors(U[:, keep], s[keep], right[:, keep])
 
 
-def complete_exactly(
-    observed: Observed, run: Recorder[Factors], penalty: TailSum, tol: float, max_iter: int
-) -> float:
+def complete_exactly(observed: Observed, run: Recorder, penalty: TailSum, tol: float, max_iter: int) -> float:
     """Minimise Ω(σ(Z)) subject to P_Ω(Z) = P_Ω(M).
 
     The tail sum is ‖Z‖_* − (σ₁ + … + σ_theta), and the sum is at least ⟨G, Z⟩ with G = U_theta V_thetaᵀ of

@@ -81,13 +81,8 @@ def to_numpy(array: Array) -> npt.NDArray[Any]:
     if isinstance(array, np.ndarray):
         return array
     xp = namespace(array)  # torch and CuPy refuse to convert what is on a device implicitly
-    if array_api_compat.is_torch_namespace(xp):
-        array = array.detach().cpu()
-    elif array_api_compat.is_cupy_namespace(xp):
-        array = array.get()
-    elif array_api_compat.is_array_api_strict_namespace(xp):
-        array = array_api_compat.to_device(array, xp.Device("CPU_DEVICE"))
-    return np.asarray(array)
+    host = xp.Device("CPU_DEVICE") if array_api_compat.is_array_api_strict_namespace(xp) else "cpu"
+    return np.asarray(array_api_compat.to_device(array, host))
 
 
 def to_host(value: Any) -> Any:

@@ -50,15 +50,8 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     return U, s, Vt
 
 
-class SpectralProx(NamedTuple):
-    """A proximal point: the matrix and its descending singular values."""
-
-    matrix: Array
-    sigma: Values
-
-
-def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
-    """Proximal map of a spectral penalty at a matrix: argmin_Z ½‖Z − Q‖²_F + step · Ω(σ(Z)).
+def spectral_prox(Q: Array, penalty: Penalty, step: float) -> tuple[Array, Values]:
+    """Proximal map of a spectral penalty at a matrix: argmin_Z ½‖Z − Q‖²_F + step · Ω(σ(Z)), and σ(Z).
 
     With Q = U diag(σ) Vᵀ and p = prox(σ) the result is Q V diag(p/σ) Vᵀ, so only the right singular vectors
     are needed and U never appears. They come from the eigendecomposition of the smaller Gram matrix, several
@@ -68,17 +61,17 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> SpectralProx:
     """
     if Q.shape[0] < Q.shape[1]:
         matrix, sigma = spectral_prox(Q.T, penalty, step)
-        return SpectralProx(matrix.T, sigma)
+        return matrix.T, sigma
     sigma, V = right_singular(Q)
     if noise_may_survive(sigma, penalty, step):
         sigma, V = right_singular_by_svd(Q)
     shrunk = penalty.prox(sigma, step)
     kept = np.count_nonzero(shrunk)
     if kept == 0:
-        return SpectralProx(namespace(Q).zeros_like(Q), shrunk)
+        return namespace(Q).zeros_like(Q), shrunk
     V, shrinkage = V[:, :kept], beside(shrunk[:kept] / sigma[:kept], Q)
     # One tall product instead of two: V diag(p/σ) Vᵀ is small.
-    return SpectralProx(Q @ ((V * shrinkage) @ V.T), shrunk)
+    return Q @ ((V * shrinkage) @ V.T), shrunk
 
 
 def right_singular(Q: Array) -> tuple[Values, Array]:

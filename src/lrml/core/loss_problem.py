@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrml.core.arrays import Array, Place, dot, floats, frobenius, inner, namespace
-from lrml.core.linalg import SpectralProx, spectral_coordinates, spectral_prox
+from lrml.core.coordinates import Coordinates, coordinates_of
+from lrml.core.linalg import spectral_prox
 from lrml.core.losses import Loss, best_constants
-from lrml.core.moments import Statistics
-from lrml.core.penalties import Penalty
+from lrml.core.penalties import Penalty, Values
 from lrml.core.rows import Block, Rows
 
 # Least curvature of a label, as a share of that at the origin: a perfectly fitted label has none.
@@ -58,12 +58,10 @@ class Axes(NamedTuple):
     center: Array
 
     @classmethod
-    def of(cls, rows: Rows, *, fit_intercept: bool) -> Axes:
-        """Decompose XᵀX."""
-        sums = rows.statistics if rows.mask is None else Statistics.from_arrays(rows.X, rows.Y, rows.weights)
-        eigenvalues, features, _ = spectral_coordinates(sums.moments(fit_intercept=fit_intercept))
-        center = sums.x_mean @ features if fit_intercept else namespace(eigenvalues).zeros_like(eigenvalues)
-        return cls(eigenvalues, features, center)
+    def of(cls, coordinates: Coordinates) -> Axes:
+        """Return those of coordinates whose basis vectors are directions of features."""
+        basis = coordinates.basis
+        return cls(coordinates.problem.rows, basis, coordinates.x_mean @ basis)
 
 
 class RowProblem:
@@ -84,7 +82,9 @@ class RowProblem:
         space: str = "coefficients",
     ) -> None:
         self.rows, self.loss, self.fit_intercept, self.space = rows, loss, fit_intercept, space
-        self.axes = Axes.of(rows, fit_intercept=fit_intercept) if axes is None else axes
+        if axes is None:
+            axes = Axes.of(coordinates_of(rows, fit_intercept=fit_intercept, road="primal"))
+        self.axes = axes
         eigenvalues, self.features, self.center = self.axes
         xp = namespace(eigenvalues)
         self.ridge, self.tilt, self.stretch = ridge, 0.0, None
@@ -201,10 +201,10 @@ class RowProblem:
         """Return the penalised part of V: all but the intercepts."""
         return V[1:, :]
 
-    def prox(self, V: Array, penalty: Penalty, step: float) -> SpectralProx:
+    def prox(self, V: Array, penalty: Penalty, step: float) -> tuple[Array, Values]:
         """Proximal map of the penalty, which leaves the intercepts alone."""
         matrix, sigma = spectral_prox(V[1:, :], penalty, step)
-        return SpectralProx(namespace(V).concat([V[:1, :], matrix]), sigma)
+        return namespace(V).concat([V[:1, :], matrix]), sigma
 
     def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Map left and right factors of W̃ or Z back to feature space; labels are not rotated."""

@@ -198,11 +198,6 @@ class Statistics:
         return reduce(cls.absorb, starmap(cls._of_block, _blocks(X, Y, w, place)))
 
     @classmethod
-    def from_blocks(cls, blocks: Iterable[tuple[Matrix, ...]]) -> Statistics:
-        """Summarise an iterable of ``(X, Y)`` or ``(X, Y, sample_weight)`` blocks of rows."""
-        return summed(cls.from_arrays(*block) for block in blocks)
-
-    @classmethod
     def _of_block(cls, X: Matrix, Y: Matrix, weights: Array | None) -> Statistics:
         rows = CentredRows.of(X, Y, weights)
         total, X, Y = float(namespace(rows.weights).sum(rows.weights)), rows.X, rows.Y
@@ -284,16 +279,8 @@ class Statistics:
         yy = max(self.yy + sign * other.yy + between * float(dy @ dy), 0.0)
         return Statistics(n_rows, weight, x_mean, y_mean, self.xx, self.xy, yy)
 
-    def centered(self) -> Moments:
-        """Second moments about the means: those of a model with an intercept."""
-        return self.moments(fit_intercept=True)
-
-    def uncentered(self) -> Moments:
-        """Raw second moments XᵀX, XᵀY, ‖Y‖²: those of a model without intercept."""
-        return self.moments(fit_intercept=False)
-
-    def moments(self, *, fit_intercept: bool) -> Moments:
-        """Second moments about the means, or raw ones for a model without an intercept."""
+    def moments(self, *, fit_intercept: bool = True) -> Moments:
+        """Second moments about the means, or raw ones, XᵀX, XᵀY and ‖Y‖², for a model without intercept."""
         root = math.sqrt(self.weight)
         further = None if fit_intercept else (root * self.x_mean, root * self.y_mean)
         return Moments(self.xx, self.xy, self.yy, further)

@@ -37,7 +37,6 @@ from lrml.core.arrays import (
 )
 from lrml.core.linalg import (
     Eigen,
-    SpectralProx,
     right_singular,
     singular_values,
     spectral_coordinates,
@@ -318,7 +317,7 @@ class SpectralProblem:
         """Return the penalised part of the variable: all of it."""
         return W
 
-    def prox(self, W: Array, penalty: Penalty, step: float) -> SpectralProx:
+    def prox(self, W: Array, penalty: Penalty, step: float) -> tuple[Array, Values]:
         """Proximal map of the penalty."""
         return spectral_prox(W, penalty, step)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -81,11 +81,8 @@ def _shifts(least: float, *, bare: bool) -> _Float64:
     return np.geomspace(first, last, max(2, 1 + round(np.log(last / first) / np.log(_SHIFT_RATIO))))
 
 
-class Found(NamedTuple):
-    """What a subspace costs a solution, and how to make it better."""
-
-    gap: float  # estimate of F(W) − F*, F* the minimum without the subspace
-    further: _Floats | None  # vectors to extend the subspace by, if the gap is not small enough
+Found: TypeAlias = tuple[float, _Floats | None]
+"""An estimate of F(W) − F*, F* the minimum without the subspace; if that is much, vectors to extend it by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +252,7 @@ class Subspace:
             more, corrections = self._new_directions(V, 0.5 * alpha, ridge)
             gap += more
             further.append(corrections)
-        return Found(gap, None if gap <= enough or not further else np.hstack(further))
+        return gap, None if gap <= enough or not further else np.hstack(further)
 
     def gap_of_slopes(
         self, S: _Floats, V: _Float64, shifts: _Float64, ridge: float, held: float, enough: float
@@ -286,9 +283,9 @@ class Subspace:
         gains = np.maximum(squares, 0.0) / (4.0 * np.append(shifts, np.full(len(too_long), ridge)))
         gap, order = float(gains.sum()), np.argsort(-gains)
         if gap <= enough:
-            return Found(gap, None)
+            return gap, None
         count = 1 + int(np.argmax(gap - np.cumsum(gains[order]) <= _LEFT_OUT * enough))
-        return Found(gap, self.from_rows(S @ np.hstack([V, others @ turn])[:, order[:count]]))
+        return gap, self.from_rows(S @ np.hstack([V, others @ turn])[:, order[:count]])
 
     def _corrected(self, residuals: _Floats, shifts: _Float64) -> tuple[_Float64, _Floats]:
         """Return rᵀ(X̂ᵀX̂ + s)⁻¹r, what each residual gains, and roughly (op + s)⁻¹r."""

@@ -422,10 +422,12 @@ class Losses:
         costs = spec.penalty.slopes(np.append(s, 0.0))
         shifts = np.maximum(ridge + 0.5 * costs[:-1] / s, least)
         held, allowed = float(costs[-1]), _enough(spec)
-        found = space.missed_by(slopes, self.rows.weights, V, shifts, max(ridge, least), held, allowed * unit)
-        bound = found.gap / unit
+        missed, further = space.missed_by(
+            slopes, self.rows.weights, V, shifts, max(ridge, least), held, allowed * unit
+        )
+        bound = missed / unit
         gap = min(bound, max(_TO_COME * gained, bound / _LOOSENESS))
-        return gap, None if gap <= allowed else found.further
+        return gap, None if gap <= allowed else further
 
     def larger(self, outcome: SolverResult, further: Array) -> tuple[Self, Start]:
         """Return the problem in a larger subspace, and the solution so far in it."""
@@ -457,7 +459,7 @@ def _problem(rows: Rows, used: Array, spec: Spec, space: Coordinates, road: str,
     """Return the problem of the labels in use, of the rows as they are or of their coordinates."""
     values = space.problem.rows
     if road == "primal":
-        axes = Axes(values, space.basis, space.x_mean @ space.basis)
+        axes = Axes.of(space)
     else:
         axes = Axes(values, None, namespace(values).zeros_like(values))
         rows = replace(rows, X=rows.place.asarray(space.of_rows(rows.X), dtype), sums=None)

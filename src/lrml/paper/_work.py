@@ -311,7 +311,8 @@ def _convergence(dataset: Dataset, cell: Cell) -> dict[str, Any]:
     of the point returned, and the iteration at which the default tolerance would have stopped the run (None
     for Algorithm 1, which has none).
     """
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(*dataset.train).uncentered())
+    moments = Statistics.from_arrays(*dataset.train).moments(fit_intercept=False)
+    problem = SpectralProblem.from_moments(moments)
     penalty = TailSum(cell["theta"], cell["alpha"])
     usual = solve(problem, penalty, max_iter=cell["max_iter"])
     tight = solve(problem, penalty, max_iter=cell["max_iter"], tol=cell["tol"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,6 @@ _WORSE = 1e-6
 # A run has settled if its last steps have gained less than this share of tol; if a certificate is required,
 # it ends without one only at a hundredth of that.
 _SETTLED, _STANDSTILL = 1e-2, 1e-4
-
-_Kept = TypeVar("_Kept")
 
 
 class Status(Enum):
@@ -97,7 +95,7 @@ def at_once(
     W: Array, factors: Factors, objective: float, residual: float = 0.0, callback: Callback | None = None
 ) -> SolverResult:
     """Return a closed form as the outcome of a run that has taken no step."""
-    run = Recorder[None](callback)
+    run = Recorder(callback)
     run.record("closed form", objective, residual, int(factors.s.shape[0]), 0.0)
     return SolverResult(W, factors, Status.EXACT, 0, objective, 0.0, residual, run.history)
 
@@ -215,14 +213,14 @@ class Gains:
         return last * ratio / (1.0 - ratio)
 
 
-class Recorder(Generic[_Kept]):
+class Recorder:
     """The record of a run, of fits and of matrix completion: history, clock, callback, best point, status.
 
     ``best`` is the point to return, ``least`` its objective (infinite before the first); ``status`` is None
     while the run goes on, and is set by the stepping code, or by a callback that stops.
     """
 
-    best: _Kept
+    best: Any
 
     def __init__(self, callback: Callback | None = None) -> None:
         self.callback = callback
@@ -242,7 +240,7 @@ class Recorder(Generic[_Kept]):
             self.started += perf_counter() - now
 
 
-class Run(Recorder[Point]):
+class Run(Recorder):
     """Steps of phases on one problem, until the gap is at most ``tol`` or steps gain next to nothing."""
 
     def __init__(

@@ -372,7 +372,7 @@ def solve_separable(
     """
     (n, d, n_labels), design = problem.rows.shape, problem.design
     W, intercept = np.empty((d, n_labels), dtype=problem.dtype), np.empty(n_labels)
-    run, cold, first_slope = Recorder[None](callback), start is None, 0.0
+    run, cold, first_slope = Recorder(callback), start is None, 0.0
     before = np.zeros(3)  # objective, gap and squared slope of earlier groups
     # Labels of the same frequency take as many steps.
     order = np.argsort(problem.rows.label_totals()[1], kind="stable")
