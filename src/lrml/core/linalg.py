@@ -98,11 +98,12 @@ def singular_values(Q: Array) -> Values:
 
 
 def _gram(Q: Array) -> Array | None:
-    """Return QᵀQ; None if it overflows or underflows, as its trace ‖Q‖² shows, or if it is zero."""
+    """Return QᵀQ; None if it overflows or underflows, as its trace ‖Q‖² shows."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         gram = Q.T @ Q
         trace, limits = float(namespace(gram).linalg.trace(gram)), namespace(gram).finfo(gram.dtype)
-    return gram if limits.smallest_normal / limits.eps**2 <= trace < math.inf else None
+    is_sound = limits.smallest_normal / limits.eps**2 <= trace < math.inf
+    return gram if is_sound or (trace == 0.0 and not bool(namespace(Q).any(Q != 0.0))) else None
 
 
 def right_singular_by_svd(Q: Array) -> tuple[Values, Array]:

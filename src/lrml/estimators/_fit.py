@@ -457,11 +457,10 @@ def _enough(spec: Spec) -> float:
 
 def _problem(rows: Rows, used: Array, spec: Spec, space: Coordinates, road: str, dtype: Any) -> RowProblem:
     """Return the problem of the labels in use, of the rows as they are or of their coordinates."""
-    values = space.problem.rows
     if road == "primal":
         axes = Axes.of(space)
     else:
-        axes = Axes(values, None, namespace(values).zeros_like(values))
+        axes = Axes(space.problem.rows, None, 0.0 * space.problem.rows)
         rows = replace(rows, X=rows.place.asarray(space.of_rows(rows.X), dtype), sums=None)
     how: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "space": spec.space, "axes": axes}
     return RowProblem(rows.select_labels(used).with_precision(dtype), spec.loss, spec.ridge or 0.0, **how)

@@ -298,7 +298,8 @@ def _solve_chain(
             continue
         if phase.last is None:
             if begin == "down":
-                W, _ = problem.reduced_rank_solution(penalty.n_free)
+                rank = penalty.n_free
+                W, _ = problem.reduced_rank_solution(rank)
             else:
                 # On the way up, the limit alpha → ∞, which pays no penalty, may become better.
                 limit = problem.reduced_rank_solution(penalty.n_free)[1]
@@ -306,7 +307,7 @@ def _solve_chain(
                 extra = min(getattr(penalty, "alpha", math.inf), problem.ridge_leaving(_START_SHARE))
                 rank = Ranks.of(penalty, problem.shape[1]).permitted
                 W, _ = problem.with_ridge(problem.ridge + extra).reduced_rank_solution(rank)
-            phase.start(problem, penalty, point_at(problem, penalty, W, spectrum(W)))
+            phase.start(problem, penalty, point_at(problem, penalty, W, spectrum(W, rank)))
         else:
             phase.retarget(penalty)
         run = Run(problem, penalty, tol)

@@ -74,7 +74,7 @@ class ProximalNewton:
             problem.learnt.update(secants=secants, kappa=kappa)
         self.secants: Secants = problem.learnt["secants"]
         self.kappa: Array = problem.learnt["kappa"]
-        self.blind_steps, self.damping = 0, 0.0
+        self.blind_steps, self.damping, self.slow = 0, 0.0, False
         self.untrusted = 2 if at_origin else 0
         self.single = 0  # how many of the next models get a single step
         self.penalised = float(np.sum(penalty.slopes(np.zeros(min(point.W[1:, :].shape))))) > 0
@@ -106,12 +106,13 @@ class ProximalNewton:
 
     def _point(self, V: Array, sigma: Values, objective: float, slope: Array) -> Point:
         self.gains.add(objective)
+        self.slow = len(self.gains.least) > self._simple_steps
         decrement = 0.5 * (1.0 + self.damping) * float(dot(slope, self.model.solve(slope.T).T))
         unit = max(objective, self.problem.least)
         # Along directions whose curvature the model overestimates, the gap is larger. And with
         # single-precision scores it never vanishes.
         gap = max(decrement / unit, self.gains.to_come())
-        if self._is_slow():
+        if self.slow:
             gap = max(gap, self.gains.of_last(5))  # near a saddle point slopes are small
         if len(self.gains.least) > 20:
             # If gains fall like 1/k², that of the later half is about what remains; if faster, it is more.
@@ -121,9 +122,6 @@ class ProximalNewton:
             # The first models of a cold start know little of the curvature: what a step has gained counts.
             gap = max(gap, (self.last.objective - objective) / unit)
         return Point(V, sigma, objective, frobenius(slope) / self.problem.scale, gap)
-
-    def _is_slow(self) -> bool:
-        return len(self.gains.least) > self._simple_steps
 
     def _is_lost_in_rounding(self, objective: float, D: Array) -> bool:
         """Whether a step gains less than rounding; a few of these are taken, as when the ridge dominates."""
@@ -183,10 +181,9 @@ class ProximalNewton:
     def _lower(self, phase: Alternating, fresh: bool) -> None:
         """Take steps while they are worth it."""
         start = before = self.last.objective
-        slow = self._is_slow()
-        worth = self._thorough_worth if slow else self.worth
+        worth = self._thorough_worth if self.slow else self.worth
         # The first step of a new phase only looks around.
-        least = 3 if fresh or slow else 1 if self.single > 0 else 2
+        least = 3 if fresh or self.slow else 1 if self.single > 0 else 2
         for count in range(1, self._most_inner + 1):
             found = phase.step()
             if found is None:
@@ -207,7 +204,7 @@ class ProximalNewton:
         beyond = None
         if self.secants.count:
             product = reduced.beyond.product
-            refinements = self._thorough_refinements if self._is_slow() else self._refinements
+            refinements = self._thorough_refinements if self.slow else self._refinements
             beyond = Beyond(lambda W: self._turned(product(self._turned(W))), self._turned(V), refinements)
         cross = self._turned(0.5 * (h * V - G))
         return SpectralProblem(
