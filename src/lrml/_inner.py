@@ -49,14 +49,14 @@ def inner_model(estimator: Any, caller: str) -> Inner:
     The model is a copy in NumPy arrays if it lives on a device.
     """
     inner, steps = estimator, list[Any]()
-    while "fitted_" not in vars(inner):
+    while "fitted_" not in (state := getattr(inner, "__dict__", {})):
         if isinstance(inner, Pipeline) and len(inner):
             steps += [inner[:-1]] if len(inner) > 1 else []
             inner = inner[-1]
-        elif "model_" in vars(inner):
+        elif "model_" in state:
             steps.append(inner.vectorizer_)
             inner = inner.model_
-        elif "best_estimator_" in vars(inner):
+        elif "best_estimator_" in state:
             inner = inner.best_estimator_
         elif type(inner).__module__.startswith("lrml."):
             raise NotFittedError(f"{caller} needs a fitted model, got {shown(inner)}. Call fit first.")

@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 
 from lrml import MLFro
 from lrml.serving import make_app
-from serving.running import row_model, without_server
+from serving.running import TEXTS, row_model, without_server
 
 pytest.importorskip("starlette", reason="Starlette is not installed")
 
@@ -70,16 +75,15 @@ def test_models_with_a_kernel_answer_too(kernel: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([[1, 2]], "must have 3 numbers, one for every feature, got 2 in row 0"),
-        ([[1, 2, 3], [1, 2, 3, 4]], "got 4 in row 1"),
-        ([[1, 2, "3"]], "must be a finite number, got '3' in row 0"),
-        ([[1, 2, None]], "must be a finite number, got None"),
-        ([[1, 2, True]], "must be a finite number, got True"),
-        ([{"length": [1]}], "must be a finite number, got [1]"),
-        ([{"length": 1}, [1, 2, 3]], "got 'both'"),
-        ([1, 2, 3], "lists of 3 numbers, or objects"),
-        ([{"depth": 1}], "one of the 3 that the model knows, got 'depth'"),
-        ({"length": 1}, "rows must be a list"),
+        ([[1, 2]], "row 0"),
+        ([[1, 2, 3], [1, 2, 3, 4]], "row 1 (counted from 0) is [1, 2, 3, 4]"),
+        ([[1, 2, "3"]], "'3'"),
+        ([[1, 2, None]], "None"),
+        ([[1, 2, True]], "True"),
+        ([{"length": [1]}], "[1]"),
+        ([1, 2, 3], "row 0 (counted from 0) is 1"),
+        ([{"depth": 1}], "'depth'"),
+        ({"length": 1}, "rows is {'length': 1}"),
     ],
 )
 def test_bad_rows_are_told_what_is_wrong(rows: Any, words: str) -> None:
@@ -101,7 +105,45 @@ def test_a_column_number_is_one_of_the_model(name: str) -> None:
     model = MLFro(1.0).fit(np.eye(12), np.ones((12, 2), dtype=int))
     answer = ask(make_app(model), {"rows": [{name: 1.0}]})
     assert answer.status_code == 400
-    assert "a column number from 0 to 11" in answer.json()["error"]
+    assert "from 0 to 11" in answer.json()["error"]
+
+
+PIPELINES = [
+    make_pipeline(StandardScaler(), MLFro(1.0)),
+    make_pipeline(MaxAbsScaler(), Normalizer(), make_pipeline(TruncatedSVD(2), MLFro(1.0, loss="logistic"))),
+    make_pipeline(make_union(StandardScaler(), PCA(2)), MLFro(1.0)),
+]
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=range(len(PIPELINES)))
+def test_pipelines_are_served_as_models_are(pipeline: Any, named: bool, recwarn: Any) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    rng = np.random.default_rng(3)
+    frame = pandas.DataFrame(rng.random((40, 3)), columns=NAMES)
+    rows, new = (one if named else one.to_numpy() for one in (frame, frame[:4] + 1))
+    model = clone(pipeline).fit(rows, (frame > 0.5).to_numpy().astype(int))
+    recwarn.clear()
+    app = make_app(model)
+    objects = [
+        dict(zip(NAMES if named else "012", row, strict=True)) for row in (frame[:4] + 1).to_numpy().tolist()
+    ]
+    for given in ((frame[:4] + 1).to_numpy().tolist(), objects):
+        answer = ask(app, {"rows": given, "k": 3})
+        found = [{tag["tag"]: tag["score"] for tag in one["tags"]} for one in answer.json()["predictions"]]
+        wanted = model.decision_function(new)
+        for tags_found, row in zip(found, wanted, strict=True):
+            assert [tags_found[label] for label in range(3)] == pytest.approx(row.tolist())
+    assert not recwarn.list
+    assert without_server(app, lambda client: client.get("/model")).json()["n_features"] == 3
+
+
+def test_a_pipeline_of_texts_takes_texts() -> None:
+    model = make_pipeline(TfidfVectorizer(), TruncatedSVD(3), MLFro(0.1))
+    model.fit(TEXTS, np.array([["chess" in text, "photos" in text] for text in TEXTS], dtype=int))
+    wanted = model.decision_function(["chess photos"])[0]
+    (one,) = ask(make_app(model), {"texts": ["chess photos"], "k": 2}).json()["predictions"]
+    assert {tag["tag"]: tag["score"] for tag in one["tags"]} == pytest.approx(dict(enumerate(wanted)))
 
 
 class Slow(MLFro):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -15,9 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import lrml
-from lrml import LRML, MLFro, TextTagger
+from lrml import LRML, MLFro, SpectralRegressor, TextTagger
 from lrml.cli import main
 from serving.running import HARMFUL, TAGS, TEXTS, serving, text_model, without_server
 from waiting import wait_until
@@ -73,42 +75,38 @@ def test_it_tells_about_the_model_and_itself(client: Any) -> None:
     assert client.head("/health").status_code == 200
 
 
-BAD = [
-    (b"", 400, "must be JSON"),
-    (b"{", 400, "must be JSON"),
-    (b"\xff\xfe\xfd", 400, "must be JSON"),
-    (b"[" * 50_000, 400, "too deep"),
-    (b'{"texts": ["a"], "k": ' + b"1" * 5000 + b"}", 400, "JSON"),
-    (b'["a"]', 400, "must be a JSON object, got ['a']"),
-    (b"null", 400, "must be a JSON object, got None"),
-    (b"{}", 400, "must have the field 'texts'"),
-    (b'{"text": ["a"]}', 400, "got 'text'. Did you mean texts?"),
-    (b'{"texts": ["a"], "rows": [[1]]}', 400, "got 'rows'"),
-    (b'{"texts": ["a"], "<b>": 1}', 400, "got '<b>'"),
-    (b'{"texts": ["a"], "texts": ["b"]}', 400, "'texts' twice"),
-    (b'{"texts": "a"}', 400, "must be a list, got 'a'"),
-    (b'{"texts": []}', 400, "1 to 20 entries, got 0"),
-    (b'{"texts": ["a", null]}', 400, "got None at place 1"),
-    (b'{"texts": [["a"]]}', 400, "must be a string, got ['a']"),
-    (b'{"texts": ["a"], "k": 0}', 400, "k must be a whole number from 1 to 5, got 0"),
-    (b'{"texts": ["a"], "k": 6}', 400, "got 6"),
-    (b'{"texts": ["a"], "k": 2.0}', 400, "got 2.0"),
-    (b'{"texts": ["a"], "k": true}', 400, "got True"),
-    (b'{"texts": ["a"], "k": "3"}', 400, "got '3'"),
-    (b'{"texts": ["a"], "k": null}', 400, "got None"),
-    (b'{"texts": ["a"], "k": NaN}', 400, "must be finite, got NaN"),
-    (b'{"texts": ["a"], "k": -Infinity}', 400, "must be finite, got -Infinity"),
-    (b'{"texts": ["a"], "explain": -1}', 400, "explain must be a whole number from 0 to 100"),
-    (b'{"texts": ["a", "b"], "explain": 1}', 400, "one text at a time, got 2"),
-    (json.dumps({"texts": ["a"] * 21}).encode(), 413, "1 to 20 entries, got 21"),
-    (json.dumps({"texts": ["ab" * 50_001]}).encode(), 413, "100000 characters, got 100002 at place 0"),
+K = {b"0": "0", b"6": "6", b"2.0": "2.0", b"true": "True", b'"3"': "'3'", b"null": "None"}
+BAD = [  # a body, and what of it the answer names
+    (b"", "JSON"),
+    (b"{", "{"),
+    (b"\xff\xfe\xfd", "xff"),
+    (b"[" * 50_000, "too deep"),
+    (b'{"texts": ["a"], "k": ' + b"1" * 5000 + b"}", "JSON"),
+    (b'["a"]', "['a']"),
+    (b"null", "None"),
+    (b"{}", "texts"),
+    (b'{"text": ["a"]}', "'text'. Did you mean texts?"),
+    (b'{"texts": ["a"], "rows": [[1]]}', "'rows'"),
+    (b'{"texts": ["a"], "<b>": 1}', "'<b>'"),
+    (b'{"texts": ["a"], "texts": ["b"]}', "'texts' twice"),
+    (b'{"texts": "a"}', "'a'"),
+    (b'{"texts": []}', "[]"),
+    (b'{"texts": ["a", null]}', "text 1 (counted from 0) is None"),
+    (b'{"texts": [["a"]]}', "['a']"),
+    *((b'{"texts": ["a"], "k": %b}' % k, f"k is {shown}. ") for k, shown in K.items()),
+    (b'{"texts": ["a"], "k": NaN}', "NaN"),
+    (b'{"texts": ["a"], "k": -Infinity}', "-Infinity"),
+    (b'{"texts": ["a"], "explain": -1}', "explain is -1"),
+    (b'{"texts": ["a", "b"], "explain": 1}', "one text at a time, not 2"),
+    (json.dumps({"texts": ["a"] * 21}).encode(), "21 entries"),
+    (json.dumps({"texts": ["ab" * 50_001]}).encode(), "100002 characters"),
 ]
 
 
-@pytest.mark.parametrize(("body", "status", "words"), BAD, ids=[str(body[:40]) for body, _, _ in BAD])
-def test_a_bad_request_is_told_what_is_wrong(client: Any, body: bytes, status: int, words: str) -> None:
+@pytest.mark.parametrize(("body", "words"), BAD, ids=[str(body[:40]) for body, _ in BAD])
+def test_a_bad_request_is_told_what_is_wrong(client: Any, body: bytes, words: str) -> None:
     answer = client.post("/predict", content=body)
-    assert answer.status_code == status
+    assert answer.status_code == (413 if re.search("entries|characters", words) else 400)
     assert answer.headers["content-type"] == "application/json"
     assert list(answer.json()) == ["error"]
     assert words in answer.json()["error"]
@@ -135,7 +133,7 @@ def test_a_body_has_a_limit_whether_its_length_is_announced_or_not(
 
     answer = client.post("/predict", content=parts() if chunked else b" " * size)
     assert answer.status_code == 413
-    assert "at most 1048576 bytes" in answer.json()["error"]
+    assert "1048576 bytes" in answer.json()["error"]
     assert client.get("/health").status_code == 200
 
 
@@ -152,7 +150,7 @@ def test_wrong_addresses_and_methods_are_answered_in_json(client: Any) -> None:
         wrong = client.request(method, path)
         assert wrong.status_code == 405
         assert sorted(wrong.headers["allow"].split(", ")) == allowed.split(", ")
-        assert f"got {method}" in wrong.json()["error"]
+        assert method in wrong.json()["error"]
 
 
 @pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/health", "/nothing"])
@@ -206,16 +204,16 @@ def test_a_signal_lets_a_running_request_finish(tmp_path: Path) -> None:
 _IMPATIENT = """
 import os, sys, threading
 from lrml.cli import main
-from lrml.serving import _predictor, _server
+from lrml.serving import _requests, _server
 limits = map(float, os.environ["LIMITS"].split())
 _server._LAST_SECONDS, _server._HEAD_SECONDS, _server._UNREAD_SECONDS = limits
-answer = _predictor.Predictor.answer
+answer = _requests.Service.answer
 def answer_or_hang(self, body):
     if b"for ever" in body:
         print("asked", flush=True)
         threading.Event().wait()
     return answer(self, body)
-_predictor.Predictor.answer = answer_or_hang
+_requests.Service.answer = answer_or_hang
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -289,7 +287,7 @@ def test_a_taken_port_is_told(server: tuple[str, Any], tmp_path: Path, capsys: A
     assert main(["serve", str(path), "--port", port]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"a free port, got 127.0.0.1, port {port} (Address already in use). Pass another" in said.err
+    assert port in said.err
     assert len(said.err.splitlines()) == 1
 
 
@@ -318,11 +316,13 @@ def test_tags_that_predict_gives_are_assigned(threshold: Any, loss: str) -> None
 
 
 def test_other_models_are_refused() -> None:
-    with pytest.raises(TypeError, match="must be a fitted estimator of lrml or a TextTagger, got 3"):
-        lrml.serving.make_app(3)
-    with pytest.raises(ValueError, match="got one fitted to a 1-D y"):
-        lrml.serving.make_app(MLFro(1.0).fit(np.eye(4), [0, 1, 0, 1]))
-    with pytest.raises(ValueError, match="not fitted"):
-        lrml.serving.make_app(MLFro())
-    with pytest.raises(ValueError, match="max_batch must be an int of at least 1, got 0"):
+    for model, error in (
+        (3, TypeError),
+        (MLFro(1.0).fit(np.eye(4), [0, 1, 0, 1]), ValueError),
+        (SpectralRegressor().fit(np.eye(4), np.eye(4)), ValueError),
+        (MLFro(), NotFittedError),
+    ):
+        with pytest.raises(error):
+            lrml.serving.make_app(model)
+    with pytest.raises(ValueError, match="max_batch is 0"):
         lrml.serving.make_app(text_model(), max_batch=0)

@@ -5,25 +5,28 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib.resources import files
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+try:
+    import uvicorn  # noqa: F401 - which will be needed too
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError as missing:
+    raise ImportError(
+        f"Serving needs Starlette and uvicorn, and {missing.name} cannot be imported. Install both with: "
+        'pip install "lrml[serve]"'
+    ) from missing
 
 from lrml._shown import shown
-from lrml.core.checks import is_integer
 from lrml.report import page_style
-from lrml.serving._predictor import Predictor, to_json
-from lrml.serving._requests import RequestError
+from lrml.serving._requests import RequestError, Service, to_json
 
 _BODY_SECONDS = 30.0  # for a client to send its request
 _MOST_WAITING = 64  # requests that are read or wait for a thread; more are refused
@@ -37,95 +40,113 @@ _HEADERS = {
 }
 
 
-def make(model: Any, summary: Mapping[str, Any] | None, limits: dict[str, int]) -> Starlette:
-    """Return the application of a model: see `lrml.serving.make_app`."""
-    for name, value in limits.items():
-        if not is_integer(value) or value < 1:
-            raise ValueError(f"{name} must be an int of at least 1, got {shown(value)}. Leave it out.")
-    service = _Service(Predictor(model, summary, limits), limits["max_body"])
+def make_app(
+    model: Any,
+    *,
+    summary: Mapping[str, Any] | None = None,
+    max_body: int = 1 << 20,
+    max_batch: int = 256,
+    max_text: int = 100_000,
+    max_k: int = 100,
+) -> Starlette:
+    """Return a web application (ASGI) that answers with the tags of a fitted model.
+
+    ``POST /predict`` takes ``{"texts": [...], "k": 5}`` or ``{"rows": [...], "k": 5}``; ``GET /model`` and
+    ``GET /health`` tell about the model and the server; ``GET /`` is a page where a person tries it.
+    ``docs/serving.md`` has the fields of requests and answers. What is wrong with a request is answered with
+    a 4xx status and ``{"error": "what was found, and what to do"}``. Predictions run in threads of their own,
+    so that the application goes on answering; where too many wait, requests are answered with 503.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this library, a `TextTagger`, or a pipeline that ends in one.
+    summary : mapping, optional
+        What is known about the training, shown by ``GET /model``; anything that JSON can hold.
+    max_body : int, default=1048576
+        Bytes of a request.
+    max_batch : int, default=256
+        Texts or rows of a request.
+    max_text : int, default=100000
+        Characters of a text.
+    max_k : int, default=100
+        Tags of an answer.
+
+    Returns
+    -------
+    starlette.applications.Starlette
+        For any ASGI server.
+    """
+    limits = {"max_body": max_body, "max_batch": max_batch, "max_text": max_text, "max_k": max_k}
+    routes = _Routes(Service(model, summary, limits))
     page = files("lrml.serving") / "page"
+    script, text = ((page / f"page.{suffix}").read_text("utf-8") for suffix in ("js", "html"))
     style = page_style() + (page / "page.css").read_text("utf-8")
     served = [
-        ("/", "text/html", (page / "page.html").read_text("utf-8")),
-        ("/page.css", "text/css", style),
-        ("/page.js", "text/javascript", (page / "page.js").read_text("utf-8")),
+        ("/", text, "text/html"),
+        ("/page.js", script, "text/javascript"),
+        ("/page.css", style, "text/css"),
     ]
-    routes = [Route(path, partial(_content, text, kind)) for path, kind, text in served]
-    routes += [
-        Route("/predict", service.predict, methods=["POST"]),
-        Route("/model", service.about),
-        Route("/health", service.health),
-    ]
-    return Starlette(
-        routes=routes,
-        middleware=[Middleware(_SafeHeaders)],
+    app = Starlette(
+        routes=[
+            *(Route(path, partial(routes.content, content, kind)) for path, content, kind in served),
+            Route("/predict", routes.predict, methods=["POST"]),
+            Route("/model", partial(routes.content, routes.service.about(), "application/json")),
+            Route("/health", partial(routes.content, to_json({"status": "ok"}), "application/json")),
+        ],
         exception_handlers={
-            HTTPException: _http_error,
-            RequestError: _request_error,
-            ClientDisconnect: _nobody_listens,
-            Exception: _failure,
+            HTTPException: _failed,
+            RequestError: _failed,
+            ClientDisconnect: _failed,
+            500: _failed,
         },
     )
+    app.router.redirect_slashes = False
+    return app
 
 
-class _Service:
+class _Routes:
     """What the routes share: the model, loaded once, and the number of requests at work."""
 
-    def __init__(self, predictor: Predictor, max_body: int) -> None:
-        self.predictor, self.max_body, self.waiting = predictor, max_body, 0
+    def __init__(self, service: Service) -> None:
+        self.service, self.waiting = service, 0
         self.threads = asyncio.Semaphore(min(4, os.cpu_count() or 1))
 
+    async def content(self, content: str | bytes, kind: str, _: Request) -> Response:
+        return Response(content, media_type=kind, headers=_HEADERS)
+
     async def predict(self, request: Request) -> Response:
-        try:
-            with self._counted():
-                body = await self._body(request)
-                async with self.threads:
-                    # Reading JSON takes time too: in the thread, it does not hold up other requests.
-                    answer = await _in_thread(self.predictor.answer, body)
-        except asyncio.CancelledError:  # by the server, when its time is up
-            raise RequestError("the server has been told to stop. Ask it again later.", 503) from None
-        return Response(answer, media_type="application/json")
-
-    async def about(self, _: Request) -> Response:
-        return _json(self.predictor.about())
-
-    async def health(self, _: Request) -> Response:
-        return _json({"status": "ok"})
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
         if self.waiting >= _MOST_WAITING:
-            raise RequestError(
-                f"at most {_MOST_WAITING} requests may wait, got one more. Try again in a moment.", 503
-            )
+            raise RequestError(f"{_MOST_WAITING} requests wait already. Try again in a moment.", 503)
         self.waiting += 1
         try:
-            yield
+            body = await self._body(request)
+            async with self.threads:
+                # Reading JSON takes time too: in the thread, it does not hold up other requests.
+                answer = await _in_thread(self.service.answer, body)
+        except asyncio.CancelledError:  # by the server, when its time is up
+            raise RequestError("the server has been told to stop. Ask it again later.", 503) from None
         finally:
             self.waiting -= 1
+        return await self.content(answer, "application/json", request)
 
     async def _body(self, request: Request) -> bytes:
         """Read a body, whose length may be announced or not; never keep more than the limit."""
-        parts, size = [], 0
+        content, size, most = bytearray(), 0, self.service.limits["max_body"]
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 async for part in request.stream():
                     size += len(part)
-                    if size <= self.max_body:
-                        parts.append(part)
-                    else:
-                        parts.clear()
-                        if size > self.max_body + _DRAINED:
-                            break
+                    content += part[: max(0, most + 1 - len(content))]
+                    if size > most + _DRAINED:
+                        break
         except TimeoutError:
             raise RequestError(
-                f"a body must arrive within {_BODY_SECONDS:g} seconds, got {size} bytes. Send it again.", 408
+                f"only {size} bytes of the body came within {_BODY_SECONDS:g} seconds. Send it again.", 408
             ) from None
-        if size > self.max_body:
-            raise RequestError(
-                f"a body must have at most {self.max_body} bytes, got more. Send several requests.", 413
-            )
-        return b"".join(parts)
+        if size > most:
+            raise RequestError(f"the body has more than {most} bytes. Send several requests.", 413)
+        return bytes(content)
 
 
 async def _in_thread(work: Callable[[bytes], bytes], body: bytes) -> bytes:
@@ -137,20 +158,16 @@ async def _in_thread(work: Callable[[bytes], bytes], body: bytes) -> bytes:
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[bytes] = loop.create_future()
 
-    def tell(result: bytes | None, error: BaseException | None) -> None:
-        if outcome.done():  # it was cancelled
-            return
-        if error is None:
-            outcome.set_result(result or b"")
-        else:
-            outcome.set_exception(error)
+    def tell(how: Callable[[Any], None], what: Any) -> None:
+        if not outcome.done():  # it may have been cancelled
+            how(what)
 
     def run() -> None:
-        found: tuple[bytes | None, BaseException | None]
+        found: tuple[Callable[[Any], None], Any]
         try:
-            found = work(body), None
+            found = outcome.set_result, work(body)
         except BaseException as error:
-            found = None, error
+            found = outcome.set_exception, error
         with suppress(RuntimeError):  # nobody waits any more: the loop is closed
             loop.call_soon_threadsafe(tell, *found)
 
@@ -158,53 +175,20 @@ async def _in_thread(work: Callable[[bytes], bytes], body: bytes) -> bytes:
     return await outcome
 
 
-async def _content(text: str, kind: str, _: Request) -> Response:
-    return Response(text, media_type=kind)
-
-
-def _json(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(to_json(document), status, headers, "application/json")
-
-
-async def _request_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestError)
-    return _json({"error": str(error)}, error.status, {"Retry-After": "1"} if error.status == 503 else None)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    """Answer a wrong address or method."""
-    assert isinstance(error, HTTPException)
-    path = shown(request.url.path)
-    messages = {
-        404: f"the address must be /, /predict, /model or /health, got {path}. Check the spelling.",
-        405: f"{path} must be asked with another method, got {request.method}. "
-        f"Use {(error.headers or {}).get('Allow', 'GET')}.",
-    }
-    message = messages.get(error.status_code, error.detail)
-    return _json({"error": message}, error.status_code, error.headers)
-
-
-async def _nobody_listens(_request: Request, _error: Exception) -> Response:
-    return Response(status_code=400)  # the client has gone while it sent its request
-
-
-async def _failure(_request: Request, _error: Exception) -> Response:
-    """Answer without details, which are for the log: Starlette passes the error on to the server."""
-    message = "the server must answer, got an error of its own. Its log has the reason."
-    return _json({"error": message}, 500, _HEADERS)  # such answers do not pass through the middleware
-
-
-class _SafeHeaders:
-    """Adds headers to every answer that forbid browsers what the page does not need."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                extra = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", ()), *extra]}
-            await send(message)
-
-        await self.app(scope, receive, send_with_headers)
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer what went wrong; an error of our own without details, which Starlette passes on to the log."""
+    path, headers = shown(request.url.path), dict(_HEADERS)
+    match error:
+        case RequestError():
+            status, message = error.status, str(error)
+            headers |= {"Retry-After": "1"} if status == 503 else {}
+        case HTTPException(status_code=404):
+            status, message = 404, f"{path} is no address here. Ask /, /predict, /model or /health."
+        case HTTPException():
+            status, headers = error.status_code, headers | dict(error.headers or {})
+            message = f"{path} cannot be asked with {request.method}. Use {headers.get('Allow', 'GET')}."
+        case ClientDisconnect():
+            status, message = 400, "the client has gone while it sent its request"
+        case _:
+            status, message = 500, "the server failed. Its log has the reason."
+    return Response(to_json({"error": message}), status, headers, "application/json")

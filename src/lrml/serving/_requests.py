@@ -1,202 +1,230 @@
-"""Requests: JSON that is checked field by field, so that the model sees nothing it does not know."""
+"""Requests are checked field by field, so that the model sees nothing it does not know; and their answers."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import get_tags
 
+from lrml._inner import Inner, Prediction, inner_model, threshold_of
 from lrml._shown import did_you_mean, shown
-from lrml.core.checks import is_integer, is_real
+from lrml._version import __version__
+from lrml.core.checks import check_integer, is_real
+from lrml.text import TextTagger
+
+_NO_WORD = "no known word"
+_MOST_NAMES = 1000  # of labels and features in the answer about the model
 
 
 class RequestError(Exception):
-    """A request cannot be answered; the message, for the client, names the rule, the value and the remedy."""
+    """A request cannot be answered; the message, for the client, says what was found and what to do."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
 
 
-@dataclass(frozen=True)
-class Request:
-    """What is asked for: ``k`` tags of texts or of rows of features, and what spoke for them."""
+class Service:
+    """Answers requests with a model; safe for several threads, as it changes nothing."""
 
-    given: Any  # a list of str, or an array or CSR array
-    k: int
-    explain: int
+    def __init__(self, model: Any, summary: Mapping[str, Any] | None, limits: dict[str, int]) -> None:
+        self.limits = {name: check_integer(name, value) for name, value in limits.items()}
+        self.kind = type(model).__name__
+        self.tagger = model if isinstance(model, TextTagger) else None
+        inner = inner_model(model, "make_app")
+        if not hasattr(inner.model, "predict_top_k") or inner.model.flat_output_:
+            raise ValueError(
+                f"{shown(model)} has no tags: it was not fitted to a label matrix. Fit a model of labels, to "
+                "y.reshape(-1, 1) if there is only one."
+            )
+        first, kernel = (*inner.steps, inner.model)[0], getattr(inner.model, "kernel_", None)
+        self.takes = "texts" if inner.reads_texts else "rows"
+        self.n_features = inner.model.n_features_in_ if inner.reads_texts else first.n_features_in_
+        names = None if inner.reads_texts else getattr(first, "feature_names_in_", None)
+        self.names = None if names is None else list(map(str, names))
+        self.columns = {name: column for column, name in enumerate(self.names or ())}
+        self.sparse = all(get_tags(one).input_tags.sparse for one in (*inner.steps, inner.model))
+        self.sparse = self.sparse and not (kernel is not None and kernel.is_precomputed)
+        self.explains = self.tagger is not None and kernel is None
+        self.inner = _unnamed(inner)
+        self.classes = np.asarray(inner.model.classes_).tolist()
+        self.summary = json.loads(json.dumps(dict(summary or {}), allow_nan=False))
 
+    def about(self) -> bytes:
+        """Return what is known about the model; of very many names only the first."""
+        model, cut = self.inner.model, np.asarray(threshold_of(self.inner.model))
+        facts: dict[str, Any] = {"kind": self.kind, "takes": self.takes}
+        facts |= {"model": type(model).__name__} if self.inner.steps else {}
+        facts |= {
+            "loss": model.loss_,
+            "rank": len(model.factors_.s),
+            "n_features": self.n_features,
+            "n_labels": len(self.classes),
+            "threshold": None if cut.ndim else float(cut),  # None: one for each label
+            "labels": self.classes[:_MOST_NAMES],
+        }
+        facts |= {} if self.names is None else {"features": self.names[:_MOST_NAMES]}
+        known = {"explains": self.explains, "limits": self.limits, "lrml_version": __version__}
+        return to_json(facts | known | {"summary": self.summary})
 
-@dataclass(frozen=True, eq=False)
-class RequestReader:
-    """Turns the body of a request into a `Request` for one model."""
+    def answer(self, body: bytes) -> bytes:
+        """Return the answer to a request, both as JSON; raise `RequestError` if it is wrong."""
+        given, k, explain = self._read(body)
+        try:
+            X = self.inner.features(given)
+            found = Prediction.of(self.inner.model, X, k)
+        except (OverflowError, ValueError) as error:  # numbers too large for this model, or kernel
+            raise RequestError(str(error)) from error
+        columns = {"tag": found.tags, "score": found.scores, "assigned": found.assigned}
+        columns |= {} if found.probabilities is None else {"probability": found.probabilities}
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        predictions: list[dict[str, Any]] = [
+            {"tags": [dict(zip(columns, values, strict=True)) for values in zip(*row, strict=True)]}
+            for row in rows
+        ]
+        for prediction, known in zip(predictions, self._known(X), strict=True):
+            if not known:
+                frequent = self.explains and self.inner.model.intercept_.any()
+                prediction["note"] = _NO_WORD + (": the most frequent tags" if frequent else "")
+        if explain and self.tagger is not None:
+            constants = dict(zip(self.classes, self.inner.model.intercept_.tolist(), strict=True))
+            for tag in predictions[0]["tags"]:
+                tag["constant"] = constants[tag["tag"]]
+                spoke = self.tagger.explain(given[0], tag["tag"], explain)
+                tag["features"] = [{"feature": name, "contribution": value} for name, value in spoke]
+        return to_json({"predictions": predictions})
 
-    limits: dict[str, int]
-    n_labels: int
-    takes: str  # "texts" or "rows"
-    n_features: int
-    feature_names: dict[str, int] | None
-    dtype: Any
-    sparse: bool  # whether the model takes sparse rows
-    explains: bool
+    def _known(self, X: Any) -> list[bool]:
+        """Whether texts have a word that the model knows."""
+        if self.tagger is None:
+            return [True] * X.shape[0]
+        known: list[bool] = (np.asarray(X.astype(bool).sum(axis=1)).ravel() > 0).tolist()
+        return known
 
-    def read(self, body: bytes) -> Request:
-        """Check the body and return what it asks for, or raise `RequestError`."""
+    def _read(self, body: bytes) -> tuple[Any, int, int]:
+        """Return texts or rows, how many tags to give, and how many words to explain each."""
         document = _parsed(body)
-        if not isinstance(document, dict):
-            raise RequestError(
-                f"the body must be a JSON object, got {shown(document)}. Send {self._example()}."
-            )
         known = (self.takes, "k", *(["explain"] if self.explains else []))
-        for name in document:
-            if name not in known:
-                raise RequestError(
-                    f"a request may have the fields {', '.join(known)}, got {shown(name)}. "
-                    f"{did_you_mean(name, known)}Send {self._example()}."
-                )
-        if self.takes not in document:
+        example = '{"texts": ["a text"], "k": 5}' if self.takes == "texts" else '{"rows": [[0.5, …]], "k": 5}'
+        wrong = [name for name in document if name not in known] if isinstance(document, dict) else []
+        if wrong or not isinstance(document, dict) or self.takes not in document:
+            found = f"has {shown(wrong[0])}" if wrong else f"is {shown(document)}"
             raise RequestError(
-                f"a request must have the field {self.takes!r}, got {shown(list(document))}. "
-                f"Send {self._example()}."
+                f"the body {found}. {did_you_mean(wrong[0], known) if wrong else ''}Send {example}."
             )
-        most = min(self.n_labels, self.limits["max_k"])
-        k = _count("k", document.get("k", min(5, most)), 1, most)
-        explain = _count("explain", document.get("explain", 0), 0, 100)
-        batch = self._batch(document[self.takes])
+        batch, most = document[self.takes], min(len(self.classes), self.limits["max_k"])
+        if not isinstance(batch, list) or not batch:
+            raise RequestError(f"{self.takes} is {shown(batch)}. Send {example}.")
+        if len(batch) > self.limits["max_batch"]:
+            most = self.limits["max_batch"]
+            raise RequestError(f"{self.takes} has {len(batch)} entries. Send at most {most} at a time.", 413)
+        try:
+            k = check_integer("k", document.get("k", min(5, most)), 1, most)
+            explain = check_integer("explain", document.get("explain", 0), 0, 100)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
         if explain and len(batch) > 1:
-            raise RequestError(f"explain needs one text at a time, got {len(batch)}. Send one, or explain 0.")
-        return Request(self._texts(batch) if self.takes == "texts" else self._rows(batch), k, explain)
-
-    def _example(self) -> str:
-        return '{"texts": ["a text"], "k": 5}' if self.takes == "texts" else '{"rows": [[0.5, …]], "k": 5}'
-
-    def _batch(self, value: Any) -> list[Any]:
-        most = self.limits["max_batch"]
-        if not isinstance(value, list):
-            raise RequestError(f"{self.takes} must be a list, got {shown(value)}. Send {self._example()}.")
-        if not 1 <= len(value) <= most:
-            status = 413 if value else 400
-            raise RequestError(
-                f"{self.takes} must have 1 to {most} entries, got {len(value)}. Send several requests.",
-                status,
-            )
-        return value
+            raise RequestError(f"explain needs one text at a time, not {len(batch)}. Send one, or explain 0.")
+        return self._texts(batch) if self.takes == "texts" else self._rows(batch), k, explain
 
     def _texts(self, texts: list[Any]) -> list[str]:
         most = self.limits["max_text"]
         for place, text in enumerate(texts):
             if not isinstance(text, str):
-                raise RequestError(
-                    f"every text must be a string, got {shown(text)} at place {place} (counted from 0). "
-                    f"Send {self._example()}."
-                )
+                raise RequestError(f"text {place} (counted from 0) is {shown(text)}. Send strings.")
             if len(text) > most:
                 raise RequestError(
-                    f"a text must have at most {most} characters, got {len(text)} at place {place} (counted "
-                    "from 0). Send a part of it.",
+                    f"text {place} (counted from 0) has {len(text)} characters. Send at most {most} of them.",
                     413,
                 )
         return texts
 
     def _rows(self, rows: list[Any]) -> Any:
-        kinds = {dict if isinstance(row, dict) else list if isinstance(row, list) else None for row in rows}
-        if None in kinds or len(kinds) > 1:
-            wrong = next((row for row in rows if not isinstance(row, dict | list)), "both")
-            raise RequestError(
-                f"rows must be lists of {self.n_features} numbers, or objects with a number for every "
-                f"feature that is not zero, got {shown(wrong)}. Send rows of one kind."
-            )
-        return self._dense(rows) if kinds == {list} else self._sparse(rows)
-
-    def _dense(self, rows: list[list[Any]]) -> Any:
+        """Return rows as an array, or if some are objects, as a sparse matrix where the model takes it."""
+        numbers, columns, ends = list[float](), list[int](), [0]
         for place, row in enumerate(rows):
-            if len(row) != self.n_features:
+            if isinstance(row, dict):
+                columns += map(self._column, row)
+                numbers += [self._number(value, place) for value in row.values()]
+            elif isinstance(row, list) and len(row) == self.n_features:
+                columns += range(self.n_features)
+                numbers += [self._number(value, place) for value in row]
+            else:
+                size = f" of length {len(row)}" if isinstance(row, list) else ""
                 raise RequestError(
-                    f"a row must have {self.n_features} numbers, one for every feature, got {len(row)} in "
-                    f"row {place} (counted from 0). Send all, or an object with those that are not 0."
+                    f"row {place} (counted from 0) is {shown(row)}{size}. Send a list of {self.n_features} "
+                    "numbers, or an object with those that are not 0."
                 )
-        return np.array(
-            [[_number(value, place, self.dtype) for value in row] for place, row in enumerate(rows)],
-            dtype=self.dtype,
-        )
-
-    def _sparse(self, rows: list[dict[str, Any]]) -> Any:
-        numbers: list[float] = []
-        columns: list[int] = []
-        ends = [0]
-        for place, row in enumerate(rows):
-            for name, value in row.items():
-                columns.append(self._column(name))
-                numbers.append(_number(value, place, self.dtype))
             ends.append(len(columns))
-        shape = (len(rows), self.n_features)
-        matrix = sp.csr_array((np.array(numbers, self.dtype), np.array(columns, np.int64), ends), shape=shape)
+        content = np.array(numbers, self.inner.model.intercept_.dtype), np.array(columns, np.int64), ends
+        matrix = sp.csr_array(content, shape=(len(rows), self.n_features))
         matrix.sort_indices()
-        return matrix if self.sparse else matrix.toarray()
+        return matrix if self.sparse and any(isinstance(row, dict) for row in rows) else matrix.toarray()
 
     def _column(self, name: str) -> int:
-        if self.feature_names is None:
-            if name.isdecimal() and len(name) < 19 and name == str(int(name)) and int(name) < self.n_features:
-                return int(name)
-            raise RequestError(
-                f"a feature must be a column number from 0 to {self.n_features - 1}, got {shown(name)}. The "
-                "model knows no names of features."
+        if self.names is None and name.isdecimal() and len(name) < 19 and name == str(int(name)):
+            column = int(name)
+        else:
+            column = self.columns.get(name, self.n_features)
+        if column >= self.n_features:
+            known = (
+                "the names in GET /model" if self.names else f"column numbers from 0 to {self.n_features - 1}"
             )
-        if name not in self.feature_names:
+            raise RequestError(f"{shown(name)} is no feature that the model knows. Send {known}.")
+        return column
+
+    def _number(self, value: Any, row: int) -> float:
+        dtype = self.inner.model.intercept_.dtype
+        try:
+            number = float(value) if is_real(value) else math.nan
+        except OverflowError:  # an int beyond all floats
+            number = math.inf
+        if not abs(number) <= np.finfo(dtype).max:  # nor is NaN
             raise RequestError(
-                f"a feature must be one of the {self.n_features} that the model knows, got {shown(name)}. "
-                "Leave it out, or see GET /model."
+                f"row {row} (counted from 0) has {shown(value)}, which is no finite number of {dtype}. Send "
+                "one that fits, or fill in what is missing."
             )
-        return self.feature_names[name]
+        return number
+
+
+def _unnamed(inner: Inner) -> Inner:
+    """Return copies that take arrays without a warning about the names of features."""
+    steps = deepcopy(inner.steps)
+    for step in steps:
+        for part in (step, *step.get_params().values()):
+            if hasattr(part, "transform"):
+                vars(part).pop("feature_names_in_", None)
+    return Inner(inner.model._unnamed(), steps)
 
 
 def _parsed(body: bytes) -> Any:
     def no_constants(name: str) -> Any:
-        raise RequestError(f"numbers must be finite, got {name}. Send a finite number, or leave it out.")
+        raise RequestError(f"the body has the number {name}. Send finite numbers only.")
 
     def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
             ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
-            raise RequestError(
-                f"a name must occur once in an object, got {shown(twice)} twice. Send it once."
-            )
+            raise RequestError(f"an object has {shown(twice)} twice. Send each name once.")
         return found
 
     try:
         return json.loads(body, parse_constant=no_constants, object_pairs_hook=no_repeats)
     except (ValueError, RecursionError) as error:  # also of bytes that are no text, and of endless numbers
+        reason = "too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
         raise RequestError(
-            f"the body must be JSON in UTF-8, got {shown(body[:200])} ({_reason(error)}). Check "
-            "the quotes and commas."
+            f"the body {shown(body[:200])} is no JSON in UTF-8 ({reason}). Check quotes and commas."
         ) from error
 
 
-def _reason(error: Exception) -> str:
-    return "too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
-
-
-def _count(name: str, value: Any, least: int, most: int) -> int:
-    if not is_integer(value) or not least <= value <= most:
-        raise RequestError(
-            f"{name} must be a whole number from {least} to {most}, got {shown(value)}. Leave it out."
-        )
-    return int(value)
-
-
-def _number(value: Any, row: int, dtype: Any) -> float:
-    try:
-        number = float(value) if is_real(value) else math.nan
-    except OverflowError:  # an int beyond all floats
-        number = math.inf
-    if not abs(number) <= np.finfo(dtype).max:  # nor is NaN
-        raise RequestError(
-            f"a feature must be a finite number, got {shown(value)} in row {row} (counted from 0), for a "
-            f"model of {np.dtype(dtype)}. Send a number that fits, or fill in what is missing."
-        )
-    return number
+def to_json(document: Any) -> bytes:
+    """Return JSON as bytes; half a letter in a label, which UTF-8 cannot write, becomes a question mark."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")

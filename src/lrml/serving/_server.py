@@ -62,23 +62,27 @@ class _Connection(H11Protocol):
             self.transport.abort()  # to close it would wait for the client to read what is left
 
 
-class _Server(uvicorn.Server):
-    """A server that says when it is ready."""
+def run_app(app: Any, host: str = "127.0.0.1", port: int = 8000, *, ready: Callable[[str], None]) -> None:
+    """Serve an application with uvicorn until SIGINT or SIGTERM; running requests are finished first.
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
+    Parameters
+    ----------
+    app : ASGI application
+    host : str, default="127.0.0.1"
+        Address to listen on: this machine alone by default; ``"0.0.0.0"`` for all of its networks.
+    port : int, default=8000
+        0 for any free port.
+    ready : callable
+        Called with the address, such as ``http://127.0.0.1:8000``, as soon as clients may connect.
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._ready()
-
-
-def run(app: Any, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve until a signal comes: see `lrml.serving.run_app`."""
+    Raises
+    ------
+    KeyboardInterrupt
+        After SIGINT, when all is closed.
+    OSError
+        If the address cannot be used.
+    """
     with _listening(host, port) as listening:
-        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
         config = uvicorn.Config(
             app,
             http=_Connection,
@@ -87,10 +91,11 @@ def run(app: Any, host: str, port: int, ready: Callable[[str], None]) -> None:
             server_header=False,
             timeout_graceful_shutdown=_LAST_SECONDS,
         )
-        server = _Server(config, lambda: ready(address))
+        server = uvicorn.Server(config)
         if threading.current_thread() is threading.main_thread():
             # uvicorn takes signals over, and raises them again when all is closed. SIGTERM then ends nothing.
             signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
+        ready(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}")
         server.run(sockets=[listening])
 
 
@@ -101,8 +106,8 @@ def _listening(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).partition(" (")[0]
         raise OSError(
-            f"a server needs an address of this machine and a free port, got {host}, port {port} "
-            f"({reason}). Pass another port (0: any free one) or host."
+            f"The server cannot listen on {host}, port {port} ({reason}). Pass another port (0: any free "
+            "one), or an address of this machine."
         ) from error
     # Connections inherit it; otherwise a small answer waits 40 ms for the client's acknowledgement.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
