@@ -101,7 +101,7 @@ def _cell(value: Any, column: dict[str, Any]) -> str:
         return f"< {_LEAST_P:.4f}".replace("0.", ".")
     if column["kind"] in ("number", "seconds"):
         return f"{value:z.{column['digits']}f}"  # "z" turns a rounded -0.0000 into 0.0000
-    return f"{value:,d}" if column["kind"] == "integer" else str(value)
+    return f"{value:,.0f}" if column["kind"] == "integer" else str(value)
 
 
 # What was fitted, and by which held-out rows it was chosen: for machines and in words
