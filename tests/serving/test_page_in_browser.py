@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rendering.browser import DESKTOP, PHONE, new_page, started_browser
+from rendering.browser import DESKTOP, PHONE, Watched, started_browser
 from serving.running import HARMFUL, row_model, serving, text_model
 
 TEXT = "Play chess with friends, and show photos"
@@ -21,19 +21,12 @@ def browser() -> Iterator[Any]:
         yield started
 
 
-class Visit:
+class Visit(Watched):
     """A page, what went wrong in it, and every address that it asked for."""
 
     def __init__(self, browser: Any, address: str, size: tuple[int, int], scheme: str) -> None:
-        self.address = address
-        self.troubles: list[str] = []
-        self.requests: list[str] = []
-        viewport = {"width": size[0], "height": size[1]}
-        self.page = new_page(browser, viewport=viewport, color_scheme=scheme)
-        self.page.on("console", lambda message: self.troubles.append(message.text))
-        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(address)
+        super().__init__(browser, address)
+        self.page = self.open(size, scheme)
         self.page.locator("#send:enabled").wait_for()
 
     def ask(self, given: str) -> None:
