@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Generator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from scipy import sparse
 from lrml.datasets._dataset import Columns, Dataset, NumberedNames
 from lrml.datasets._lines import DatasetFormatError, FileReader, damage_told, format_of
 from lrml.datasets._roles import Roles
-from lrml.datasets._source import MemoryReader, mapped
+from lrml.datasets._source import MemoryReader
 from lrml.datasets._tables import ParquetReader
 from lrml.datasets._texts import CsvReader
 
@@ -79,19 +79,18 @@ class ArrayReader(FileReader):
         labels = None if self._table is None else self._table.columns.labels
         return Columns(NumberedNames("feature", self._X.shape[1]), labels)
 
-    def blocks(self, rows: int, skip: int, columns: Any) -> Generator[Any, None, int]:
+    def blocks(self, rows: int, skip: int, columns: Any) -> Iterator[Any]:
         """Yield so many rows at a time."""
-        n = self._X.shape[0]
+        n = self.n_rows = self._X.shape[0]
         if self._table is None:
             for start in range(skip, n, rows):
                 empty = np.empty((min(rows, n - start), 0))
                 yield self._beside(Dataset(self.name, empty, None, first_row=start))
-            return int(n)
+            return
         labels = None if columns is None else Columns((), columns.labels)
-        count = yield from mapped(self._table.blocks(rows, skip, labels), self._beside)
-        if count != n:
-            raise self._unequal(count)
-        return count
+        yield from map(self._beside, self._table.blocks(rows, skip, labels))
+        if self._table.n_rows != n:
+            raise self._unequal(self._table.n_rows)
 
     def _beside(self, labels: Dataset) -> Dataset:
         """Return labels with their features."""

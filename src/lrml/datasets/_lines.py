@@ -8,7 +8,7 @@ import gzip
 import lzma
 import os
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -45,10 +45,12 @@ class FileReader:
     """Rows of one file: `records` finds them, `dataset` converts some of them.
 
     ``roles`` and ``columns`` say which column is what; finding the columns may need a pass over the rows
-    (``has_first_pass``). How the file was opened is kept, so that another process can open it, too.
+    (``has_first_pass``). Once all blocks are read, ``n_rows`` is known. How the file was opened is kept, so
+    that another process can open it, too.
     """
 
     has_first_pass = has_split = False
+    n_rows = 0
     bulk = 1000  # rows that are converted at a time where all are read
     roles: Any
     columns: Any
@@ -66,8 +68,8 @@ class FileReader:
         """Return some rows, in these columns or, if they are None, in those that the rows tell."""
         raise NotImplementedError
 
-    def blocks(self, rows: int, skip: int, columns: Any) -> Generator[Any, None, int]:
-        """Yield so many rows at a time, after some that are not converted; return how many there are."""
+    def blocks(self, rows: int, skip: int, columns: Any) -> Iterator[Any]:
+        """Yield so many rows at a time, after some that are not converted."""
         records = self.records()
         count = sum(1 for _ in islice(records, skip))
         while some := list(islice(records, rows)):
@@ -75,7 +77,7 @@ class FileReader:
             count += len(some)
         if not count:
             raise self.error(None, "There are no rows. Is the file complete?")
-        return count
+        self.n_rows = count
 
     def split_of(self, n: int) -> int | None:
         """Return how many of n rows the file declares as the training set."""

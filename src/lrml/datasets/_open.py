@@ -26,18 +26,17 @@ from lrml.datasets._tables import ParquetReader
 from lrml.datasets._texts import CsvReader, FolderReader, JsonLines, PlainText
 
 _NAMES = ("feature_names", "label_names")
-_TEXTS = ("text", "tags", "tag_separator", "labels", "ignore")
-_READERS: dict[str, tuple[Any, tuple[str, ...], tuple[str, ...]]] = {  # their options, and what of `Roles`
-    "arff": (ArffReader, ("xml",), ("labels",)),
-    "xmc": (partial(PairReader, header=True), _NAMES, ("zero_based",)),
-    "svmlight": (partial(PairReader, header=False), ("n_features", "n_labels", *_NAMES), ("zero_based",)),
-    "csv": (CsvReader, ("sparse",), (*_TEXTS, "features", "delimiter")),
-    "jsonl": (JsonLines, (), _TEXTS),
-    "parquet": (ParquetReader, ("sparse",), (*_TEXTS, "features")),
-    "text": (PlainText, (), ()),
-    "npy": (ArrayReader, (), _TEXTS),
-    "npz": (ArrayReader.of_npz, (), _TEXTS),
-    "folder": (FolderReader, (), ()),
+_READERS: dict[str, tuple[Any, tuple[str, ...]]] = {  # and the options that are theirs
+    "arff": (ArffReader, ("xml",)),
+    "xmc": (partial(PairReader, header=True), _NAMES),
+    "svmlight": (partial(PairReader, header=False), ("n_features", "n_labels", *_NAMES)),
+    "csv": (CsvReader, ("sparse",)),
+    "jsonl": (JsonLines, ()),
+    "parquet": (ParquetReader, ("sparse",)),
+    "text": (PlainText, ()),
+    "npy": (ArrayReader, ()),
+    "npz": (ArrayReader.of_npz, ()),
+    "folder": (FolderReader, ()),
 }
 _ARRAYS = ("npy", "npz")
 _ROLES = tuple(one.name for one in fields(Roles) if one.name not in ("kind", "format", "reasons"))
@@ -116,14 +115,12 @@ def open_source(
             "or arrays of features and a table of labels for each."
         )
     (kind,) = kinds
-    opener, known, used = _READERS[kind]
+    opener, known = _READERS[kind]
     for key in options:
         if key not in known:
-            every = (*known, *used, "unlabelled")
-            raise ValueError(
-                f"{kind} files have no option {shown(key)}. {did_you_mean(key, every)}Options are: "
-                f"{', '.join(every)}."
-            )
+            every = ", ".join([*known, *_ROLES])
+            guess = did_you_mean(key, (*known, *_ROLES))
+            raise ValueError(f"{kind} files have no option {shown(key)}. {guess}Options are: {every}.")
     said = replace(said, format=kind)
     readers = [opener(path, said, **options) for path in files if not tables]
     readers += [opener(path, said, table=table) for path, table in zip(files, tables, strict=False)]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, reduce
 from typing import Any
@@ -37,13 +37,12 @@ class MemoryReader(FileReader):
         is_text = isinstance(dataset, TextDataset)
         self.roles = roles or Roles("text" if is_text else "numbers", "memory")
         self.columns = Columns(None, None) if is_text else dataset.columns
-        self.has_split = dataset.n_train is not None
+        self.has_split, self.n_rows = dataset.n_train is not None, len(dataset)
 
-    def blocks(self, rows: int, skip: int, columns: Any) -> Generator[Any, None, int]:
+    def blocks(self, rows: int, skip: int, columns: Any) -> Iterator[Any]:
         """Yield so many rows at a time."""
         for start in range(skip, len(self._dataset), rows):
             yield self._dataset.rows(slice(start, start + rows))
-        return len(self._dataset)
 
     def split_of(self, n: int) -> int | None:
         """Return how many rows are the training set."""
@@ -132,10 +131,11 @@ class Source:
         size = check_rows(rows or self.rows)
         before = first_row = 0  # blocks and rows of the files so far
         for reader in self._readers:
-            blocks = reader.blocks(size, max(start - before, 0) * size, self.columns)
-            count = yield from mapped(blocks, partial(_later, by=first_row))
-            first_row += count
-            before += -(-count // size)
+            for block in reader.blocks(size, max(start - before, 0) * size, self.columns):
+                later = first_row and isinstance(block, Dataset)  # texts are not numbered
+                yield replace(block, first_row=block.first_row + first_row) if later else block
+            first_row += reader.n_rows
+            before += -(-reader.n_rows // size)
         self.n_rows, self.n_blocks = first_row, before
 
     def raw_blocks(self, rows: int | None = None) -> Iterator[Any]:
@@ -274,22 +274,6 @@ def _known(matrix: Any, names: Sequence[str], wanted: Sequence[str], unknown: Co
         pairs = zip(gone.tolist(), counts.tolist(), strict=True)
         unknown.update({names[place]: count for place, count in pairs if count})
     return placed(matrix, places, len(wanted))
-
-
-def _later(block: Any, by: int) -> Any:
-    """Return a block with its rows counted from the first file on; texts are not numbered."""
-    moves = by and isinstance(block, Dataset)
-    return replace(block, first_row=block.first_row + by) if moves else block
-
-
-def mapped(blocks: Generator[Any, None, int], change: Callable[[Any], Any]) -> Generator[Any, None, int]:
-    """Yield changed blocks, and return what their generator returns."""
-    while True:
-        try:
-            block = next(blocks)
-        except StopIteration as end:
-            return int(end.value)
-        yield change(block)
 
 
 def check_rows(rows: Any) -> int:

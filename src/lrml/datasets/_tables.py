@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib import import_module
@@ -124,10 +124,11 @@ class TableReader(FileReader):
 
     # Numbers.
 
-    def blocks(self, rows: int, skip: int, columns: Any) -> Generator[Any, None, int]:
+    def blocks(self, rows: int, skip: int, columns: Any) -> Iterator[Any]:
         """Yield so many rows at a time; without columns, labels in lists are those of each block."""
         if self.roles.kind == "text":
-            return (yield from super().blocks(rows, skip, columns))
+            yield from super().blocks(rows, skip, columns)
+            return
         roles, arrow, count = self.roles, import_pyarrow(), 0
         names = [*(roles.features or ()), *([roles.tags] if roles.tags else roles.labels)]
         rest: Any = None
@@ -144,7 +145,7 @@ class TableReader(FileReader):
             yield self._numbers(rest, columns, count - rest.num_rows)
         if not count:
             raise self.error(None, "There are no rows. Is the file complete?")
-        return count
+        self.n_rows = count
 
     def _numbers(self, table: Any, columns: Columns | None, first_row: int) -> Dataset:
         """Convert rows of a pyarrow table, whose columns are features, then labels or a list of them."""
