@@ -97,32 +97,16 @@ def test_value_is_the_sum_over_known_labels_and_the_gradient_its_derivative(
 
 
 @EACH
-def test_single_precision_agrees_to_its_digits(loss):
-    X, Y, known, w = arrays(60)
-    rows = Rows(X, Y * known, Mask(known), w)
-    double = RowProblem(rows, loss, 0.2)
-    single = RowProblem(rows.with_precision(np.float32), loss, 0.2)
-    assert single.rows.X.dtype == np.float32
-    # Eigenvectors may differ in sign: compare the same coefficients.
-    V = some_point(double)
-    U = compress(single, *in_original_space(double, V))
-    assert U.dtype == single.gradient(U).dtype == np.float64
-    assert single.value(U) == pytest.approx(double.value(V), rel=1e-5)
-    steps = [problem.features @ problem.gradient(P)[1:] for problem, P in ((single, U), (double, V))]
-    np.testing.assert_allclose(*steps, atol=1e-4 * np.abs(steps[1]).max())
-
-
-@EACH
 @pytest.mark.parametrize("rows_at_once", [1, 3, 14])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_blocks_do_not_matter(loss, rows_at_once, form, monkeypatch):
     X, Y, known, w = arrays()
     rows = Rows(form(X), form(Y * known), Mask(form(known)), w)
     whole = RowProblem(rows, loss)
-    assert len(list(rows.blocks())) == 1
+    assert len(list(rows.map(lambda block: block.rows))) == 1
     monkeypatch.setattr(rows_module, "_BLOCK_SCORES", 3 * rows_at_once)
     monkeypatch.setattr(rows_module, "_LEAST_ROWS", 1)
-    assert len(list(rows.blocks())) == -(-14 // rows_at_once)
+    assert len(list(rows.map(lambda block: block.rows))) == -(-14 // rows_at_once)
     parts = RowProblem(rows, loss)
     V = some_point(whole)
     one, other = whole.evaluate(V), parts.evaluate(V)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from lrml import LRML, LRMLCV, MLFro, lrml_path
-from lrml.core import rows as rows_module
 from lrml.core.arrays import (
     map_in_threads,
     one_blas_thread,
@@ -75,18 +73,6 @@ def test_an_error_in_a_block_reaches_the_caller_and_ends_the_limit(threads):
         list(map_in_threads(fail, range(10)))
     with pytest.raises(ZeroDivisionError), one_blas_thread:
         fail(1)
-
-
-def test_a_fit_does_not_depend_on_the_number_of_threads(monkeypatch):
-    random = np.random.default_rng(0)
-    X = random.normal(size=(300, 4))
-    Y = (X @ random.normal(size=(4, 3)) > 0).astype(int)
-    monkeypatch.setattr(rows_module, "_BLOCK_SCORES", 120)
-    coefs = []
-    for limit in (1, 2):
-        with threadpool_limits(limit, user_api="blas"):
-            coefs.append(MLFro(1.0, loss="logistic").fit(X, Y).coef_)
-    np.testing.assert_array_equal(*coefs)
 
 
 def test_limits_of_several_threads_that_overlap_leave_nothing_behind(threads):
@@ -156,17 +142,6 @@ def test_small_matrices_are_decomposed_by_one_thread_and_large_ones_by_all(threa
         for size in sizes:
             decompose(np.eye(size))
     assert seen == {50: 1, 300: threads, 60: 1, 310: threads}
-
-
-def test_fits_paths_and_searches_leave_the_number_of_threads_alone(threads):
-    random = np.random.default_rng(0)
-    X = random.normal(size=(60, 8))
-    Y = (X @ random.normal(size=(8, 5)) > 0).astype(int)
-    LRML(2, 1.0).fit(X, Y)
-    lrml_path(X, Y, [0, 2], n_alphas=3)
-    LRMLCV(thetas=[0, 2], alphas=[1.0], ridges=[0.0], cv=2, random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="theta"):
-        LRML(99).fit(X, Y)
 
 
 @pytest.mark.parametrize(("load", "busy"), [(3.0, True), (1.0, False)])

@@ -153,16 +153,8 @@ def leading_coordinates(
     """Coordinates in a space of n/8 directions, if it raises the optimum by at most 1e-4 of it; else None.
 
     The block Krylov space takes a few percent of the time of a whole decomposition. If it is clear from the
-    trace and ‖K‖_F that it cannot suffice, that costs nothing.
-
-    Parameters
-    ----------
-    kernel : array of shape (n, n)
-    targets : array of shape (n, L)
-    ridge : float
-        Positive.
-    noise : float
-        Rounding errors of eigenvalues, if more than n · eps · λ₁.
+    trace and ‖K‖_F that it cannot suffice, that costs nothing. The ridge is positive; eigenvalues have
+    rounding errors of size ``noise``, or of n · eps · λ₁ if that is more.
     """
     n = len(kernel)
     width = n // (_KRYLOV_SHARE * _KRYLOV_DEPTH)

@@ -87,6 +87,9 @@ class RowProblem:
         self.axes = axes
         eigenvalues, self.features, self.center = self.axes
         xp = namespace(eigenvalues)
+        self.shape = 1 + int(eigenvalues.shape[0]), rows.shape[2]  # of V
+        # Relative accuracy of the objective: that of the scores, which are summed in double precision.
+        self.rounding = 4.0 * float(np.finfo(rows.dtype).eps)
         self.ridge, self.tilt, self.stretch = ridge, 0.0, None
         if space == "predictions":
             self.ridge, self.tilt, self.stretch = 1.0, -1.0, 1.0 / xp.sqrt(eigenvalues + ridge)[:, None]
@@ -132,20 +135,10 @@ class RowProblem:
         return known if frobenius(V - known) <= self.rounding * frobenius(known) else V
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (1 + r, L) of V."""
-        return (1 + self.center.shape[0], self.rows.shape[2])
-
-    @property
     def lipschitz(self) -> float:
         """Lipschitz constant of the gradient."""
         xp = namespace(self.spread)
         return self.loss.largest_curvature * float(xp.max(self.spread)) + 2.0 * float(xp.max(self.ridges))
-
-    @property
-    def rounding(self) -> float:
-        """Relative accuracy of the objective: that of the scores, which are summed in double precision."""
-        return 4.0 * float(np.finfo(self.rows.dtype).eps)
 
     def measures(self, V: Array, slope: Array) -> list[float]:
         """f(V), ½⟨g, H⁻¹g⟩ with the model of the Hessian there, and ‖g‖."""

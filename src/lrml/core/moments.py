@@ -46,19 +46,14 @@ _FAR = 1e-3
 class Moments(NamedTuple):
     """Second moments XᵀX, XᵀY and ‖Y‖²_F.
 
-    Attributes
-    ----------
-    gram, cross, target
-        Moments of all examples except the one in ``further``.
-    further : pair of arrays of shape (d,) and (L,), or None
-        One more example (x, y). Raw moments are the centred ones plus that of the means, which may be so
-        large that the others would be lost in the sum; so it is kept apart.
+    Raw moments are the centred ones plus that of one ``further`` example, the means. It may be so large that
+    the others would be lost in the sum, so it is kept apart.
     """
 
     gram: Array
     cross: Array
     target: float
-    further: tuple[Array, Array] | None = None
+    further: tuple[Array, Array] | None = None  # (x, y)
 
     def summed(self) -> Moments:
         """Return the same moments with ``further`` added to the others."""
@@ -168,16 +163,9 @@ class Statistics:
     ) -> Statistics:
         """Summarise arrays in one pass over blocks of rows; sparse ones are never made dense.
 
-        All sums are in float64: the spectrum of XᵀX spans the square of the range of that of X.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, d)
-        Y : array, sparse matrix or frame of shape (n, L)
-        sample_weight : array of shape (n,), optional
-            Not negative, with a positive sum.
-        place : Place, optional
-            Where to sum, and where the sums live: where X is by default.
+        X (n × d) and Y (n × L) are arrays, sparse matrices or frames; weights are not negative. All sums are
+        in float64, as the spectrum of XᵀX spans the square of the range of that of X. ``place`` is where to
+        sum, and where the sums live: where X is by default.
         """
         place = Place.of(X) if place is None else place
         X, Y = as_matrix(X) if is_host(X) else X, as_matrix(Y) if is_host(Y) else Y

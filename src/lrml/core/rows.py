@@ -151,17 +151,10 @@ def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Which labels of which examples are known.
+    """Which labels of which examples are known; the rarer kind of entries is marked."""
 
-    Parameters
-    ----------
-    pattern : bool array or CSR array of shape (n, L)
-    marks_known : bool, default=True
-        Whether the pattern marks the known entries or the unknown ones; use the rarer kind.
-    """
-
-    pattern: Matrix
-    marks_known: bool = True
+    pattern: Matrix  # of bool, n × L
+    marks_known: bool = True  # or the unknown ones
 
     def block(self, rows: slice, dtype: npt.DTypeLike) -> Array:
         """Return 1 where a label is known and 0 elsewhere, for some rows."""
@@ -427,9 +420,9 @@ class Rows:
 
     def map(self, function: Callable[[Block], _Result]) -> Iterator[_Result]:
         """Apply a function to each block, on the host in several threads; yield the results in order."""
-        if not self.place.is_host:
-            return map(function, self.blocks())
-        return map_in_threads(lambda rows: function(self._block(rows)), self._slices())
+        apply: Any = map_in_threads if self.place.is_host else map
+        found: Iterator[_Result] = apply(lambda rows: function(self._block(rows)), self._slices())
+        return found
 
     def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
         """Return Σ part(block, *arguments) over the blocks, added in their order.
@@ -439,10 +432,6 @@ class Rows:
         """
         with full_precision(self.X):
             return reduce(added, self.map(lambda block: part(block, *arguments)))
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield the rows, a few at a time."""
-        return map(self._block, self._slices())
 
     def _slices(self) -> list[slice]:
         n, scores = self.X.shape[0], _BLOCK_SCORES if self.place.is_host else _DEVICE_SCORES
