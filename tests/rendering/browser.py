@@ -35,6 +35,13 @@ def started_browser() -> Iterator[Any]:
         started.close()
 
 
+def new_page(browser: Any, **options: Any) -> Any:
+    """Return an empty page that waits long for what it is asked to open or to find."""
+    page = browser.new_page(**options)
+    page.set_default_timeout(PATIENCE)
+    return page
+
+
 class Watched:
     """Opens a page and collects what goes wrong in it, and every address that it asks for."""
 
@@ -45,8 +52,7 @@ class Watched:
 
     def open(self, size: tuple[int, int] = DESKTOP, scheme: str = "light", **options: Any) -> Any:
         viewport = {"width": size[0], "height": size[1]}
-        page = self.browser.new_page(viewport=viewport, color_scheme=scheme, **options)
-        page.set_default_timeout(PATIENCE)
+        page = new_page(self.browser, viewport=viewport, color_scheme=scheme, **options)
         page.on("console", lambda message: self.troubles.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.troubles.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
