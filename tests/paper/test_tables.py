@@ -38,7 +38,8 @@ def test_every_table_of_a_run() -> None:
         for row in table["rows"]:
             assert set(row) - {"_best"} == set(kinds)
             for key, kind in kinds.items():
-                assert row[key] is None or isinstance(row[key], str) == (kind == "text")
+                types = {"text": str, "integer": int}.get(kind, float)
+                assert row[key] is None or isinstance(row[key], types)
     assert [any(c["kind"] == "seconds" for c in t["columns"]) for t in tables.values()].count(True) == 1
     rest = Run(["yeast"], "fig2").every("paper", {"LRML": 0.6, "LEML": 0.5})
     assert list(rest.tables()) == ["ranks", "times"]

@@ -242,9 +242,13 @@ def _made(
     columns: Mapping[str, dict[str, Any]] = _COLUMNS,
 ) -> list[dict[str, Any]]:
     """Return a list with the table of some columns of a frame; what is missing there is None."""
-    kept = [*keys, *(["_best"] if "_best" in frame else [])]
-    rows = frame.reindex(columns=kept).astype(object).where(frame.reindex(columns=kept).notna(), None)
-    return table(name, title, caption, [columns[key] for key in keys], rows.to_dict("records"))
+    shown = frame.reindex(columns=[*keys, *(["_best"] if "_best" in frame else [])])
+    counts = {
+        key: "Int64" for key in keys if columns[key]["kind"] == "integer"
+    }  # with values that are missing
+    shown = shown.astype(counts).astype(object)
+    rows = shown.where(shown.notna(), None).to_dict("records")
+    return table(name, title, caption, [columns[key] for key in keys], rows)
 
 
 # The tables
