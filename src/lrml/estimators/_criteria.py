@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -31,7 +31,6 @@ _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, h
 _DEFAULTS = {"binary": "average_precision", "real": "r2"}
 # Relative errors of a prediction that are rounding.
 _SAME = 1e-9
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -80,14 +79,12 @@ def criterion_of_one_label(loss: Loss, *, all_known: bool) -> Criterion:
 
 def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
     """Return the criterion for a metric's name, a scikit-learn scorer's name, a scorer or a function."""
-    if scoring is None:
-        scoring = _DEFAULTS[targets]
+    scoring = _DEFAULTS[targets] if scoring is None else scoring
     if callable(scoring):
-        if not _is_scorer(scoring):
-            name = getattr(scoring, "__name__", "score")
-            return Criterion(name, lambda Y, S, cut, held: float(scoring(_at_home(Y), to_numpy(S))))
-        name = getattr(scoring, "__name__", str(scoring))
-        return Criterion(name, partial(_ask_scorer, scoring, loss, targets))
+        name = getattr(scoring, "__name__", "score" if not _is_scorer(scoring) else str(scoring))
+        if _is_scorer(scoring):
+            return Criterion(name, partial(_ask_scorer, scoring, loss, targets))
+        return Criterion(name, lambda Y, S, cut, held: float(scoring(_at_home(Y), to_numpy(S))))
     if scoring == "r2" and targets == "real":
         return Criterion("r2", _r_squared, by_row=True)
     own = _own_metric(scoring) if isinstance(scoring, str) else None
@@ -123,22 +120,19 @@ def _r_squared(Y: Any, S: Scores, cut: Any, held: Any) -> Array:
 
 def _own_metric(name: str) -> Criterion | None:
     top = re.fullmatch(r"precision_at_([1-9]\d*)", name)
-    if top:
-        k = int(top[1])
-        return Criterion(
-            name, lambda Y, S, cut, held: metrics.precision_at_k(Y, S, k, per_example=True), by_row=True, k=k
-        )
+    k, each = int(top[1]) if top else 1, {"per_example": True}
     by_row: dict[str, Callable[..., Any]] = {
-        "average_precision": lambda Y, S, cut, held: metrics.average_precision(Y, S, per_example=True),
-        "average_auc": lambda Y, S, cut, held: metrics.average_auc(Y, S, per_example=True),
-        "hamming_loss": lambda Y, S, cut, held: -metrics.hamming_loss(Y, S, cut, per_example=True),
+        f"precision_at_{k}": lambda Y, S, cut, held: metrics.precision_at_k(Y, S, k, **each),
+        "average_precision": lambda Y, S, cut, held: metrics.average_precision(Y, S, **each),
+        "average_auc": lambda Y, S, cut, held: metrics.average_auc(Y, S, **each),
+        "hamming_loss": lambda Y, S, cut, held: -metrics.hamming_loss(Y, S, cut, **each),
     }
-    if name in by_row:
-        return Criterion(name, by_row[name], by_row=True)
-    whole = {"micro_f1": metrics.micro_f1, "macro_f1": metrics.macro_f1}
-    if name in whole:
-        return Criterion(name, lambda Y, S, cut, held: whole[name](Y, S, cut))
-    return None
+    whole: dict[str, Callable[..., Any]] = {
+        "micro_f1": lambda Y, S, cut, held: metrics.micro_f1(Y, S, cut),
+        "macro_f1": lambda Y, S, cut, held: metrics.macro_f1(Y, S, cut),
+    }
+    measure = (by_row | whole).get(name)
+    return None if measure is None else Criterion(name, measure, by_row=name in by_row, k=k)
 
 
 def _is_scorer(scoring: Callable[..., Any]) -> bool:
@@ -194,17 +188,16 @@ def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: A
     try:
         return float(scorer(kind(to_numpy(S), cut, loss.name), _at_home(held.X), dense))
     except AttributeError as error:  # predict_proba, mostly
-        says = (
-            str(error.__cause__ or error)
-            .rstrip(".")
-            .replace("_RealCandidate", "model")
-            .replace("_Candidate", "model")
-        )
         raise ValueError(
             f"a scorer must ask only for what models with loss={loss.name!r} have, got one that says: "
-            f"{says}. Use a scorer of predictions or of decision_function; probabilities need a logistic "
-            "loss."
+            f"{_said_by(error)}. Use a scorer of predictions or of decision_function; probabilities need a "
+            "logistic loss."
         ) from error
+
+
+def _said_by(error: Exception) -> str:
+    """Return what a scorer complains about, of a model; ours, of `_ask_scorer`, is told by its cause."""
+    return re.sub("_(Real)?Candidate", "model", str(error.__cause__ or error).rstrip("."))
 
 
 def _at_home(matrix: Any) -> Any:
@@ -222,15 +215,8 @@ def _try_out(criterion: Criterion, targets: str) -> None:
             warnings.simplefilter("ignore")
             criterion.measure(Y, Y.astype(np.float32), 0.5, SimpleNamespace(X=np.zeros((4, 1))))
     except Exception as error:
-        # Ours, of `_ask_scorer`, is told by its cause.
-        says = (
-            str(error.__cause__ or error)
-            .rstrip(".")
-            .replace("_RealCandidate", "model")
-            .replace("_Candidate", "model")
-        )
         averaged = ", or an averaged one such as 'f1_micro'" if targets == "binary" else ""
         raise ValueError(
-            f"scoring={criterion.name!r} does not suit this loss or these targets. It says: {says}. Use "
-            f"{_DEFAULTS[targets]!r}{averaged}."
+            f"scoring={criterion.name!r} does not suit this loss or these targets. It says: "
+            f"{_said_by(error)}. Use {_DEFAULTS[targets]!r}{averaged}."
         ) from error

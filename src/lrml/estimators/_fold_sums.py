@@ -38,20 +38,12 @@ class Folds:
     bounds: tuple[float, ...]
     most_rows: int
 
-    @staticmethod
-    def equal(count: int) -> tuple[float, ...]:
-        """Return the bounds of folds of one size."""
-        return tuple(place / count for place in range(1, count))
-
-    @staticmethod
-    def rows_kept(columns: Schema) -> int:
-        """Return how many rows the sample of such data has: max(7,500, 2²³ / (d + L))."""
-        return max(_LEAST_ROWS, _MOST_NUMBERS // (columns.n_features + columns.n_labels))
-
-    @property
-    def count(self) -> int:
-        """Number of folds."""
-        return len(self.bounds) + 1
+    @classmethod
+    def of(cls, cv: float, seed: int, columns: Schema) -> Folds:
+        """Draw ``cv`` folds of one size, or a held-out share, and max(7,500, 2²³ / (d + L)) sampled rows."""
+        bounds = tuple(place / cv for place in range(1, int(cv))) if cv >= 2 else (float(cv),)
+        most = max(_LEAST_ROWS, _MOST_NUMBERS // (columns.n_features + columns.n_labels))
+        return cls(seed, bounds, most)
 
 
 class RowSample(NamedTuple):
@@ -63,19 +55,14 @@ class RowSample(NamedTuple):
     X: Any
     Y: Any
 
-    def select(self, places: npt.NDArray[Any]) -> RowSample:
-        """Return copies of some of the rows."""
-        return RowSample(*(take(part, places) for part in self))
-
     @staticmethod
     def joined(samples: Sequence[RowSample], most: int) -> RowSample:
         """Return the rows of all samples with the smallest numbers, in the order they came."""
-        whole = samples[0]
-        if len(samples) > 1:
-            whole = RowSample(*(_stacked(parts) for parts in zip(*samples, strict=True)))
+        whole = RowSample(*(_stacked(parts) for parts in zip(*samples, strict=True)))
         if len(whole.order) <= most:
             return whole
-        return whole.select(np.sort(np.argpartition(whole.order, most - 1)[:most]))
+        chosen = np.sort(np.argpartition(whole.order, most - 1)[:most])
+        return RowSample(*(take(part, chosen) for part in whole))
 
 
 def _stacked(parts: Sequence[Any]) -> Any:
@@ -89,7 +76,6 @@ class FoldSums:
     folds: Folds
     parts: list[Statistics]
     positives: _Float64  # rows with weight that have each label
-    weighted: bool
     samples: list[RowSample]  # joined once they have half as many rows again as wanted
 
     def absorb(self, other: FoldSums) -> FoldSums:
@@ -97,11 +83,7 @@ class FoldSums:
         self.check_same(other.folds)
         self.parts = [mine.absorb(theirs) for mine, theirs in zip(self.parts, other.parts, strict=True)]
         self.positives += other.positives
-        self.weighted |= other.weighted
-        first, more = self.samples[0].order, other.samples
-        if len(first) >= self.folds.most_rows:  # then only rows with smaller numbers can be in the sample
-            more = [sample.select(np.flatnonzero(sample.order < first.max())) for sample in more]
-        self.samples += more
+        self.samples += other.samples
         if sum(len(sample.order) for sample in self.samples) > 1.5 * self.folds.most_rows:
             self.samples = [self.sample]
         return self
@@ -127,7 +109,7 @@ class FoldSums:
     def to_arrays(self) -> _Arrays:
         """Return all numbers as arrays, by name."""
         arrays = {name: np.asarray(value) for name, value in vars(self.folds).items()}
-        arrays |= {"positives": self.positives, "weighted": np.asarray(self.weighted)}
+        arrays["positives"] = self.positives
         for place, part in enumerate(self.parts):
             arrays |= {f"fold{place}_{name}": array for name, array in part.to_arrays().items()}
         for name, matrix in self.sample._asdict().items():
@@ -145,9 +127,10 @@ class FoldSums:
                 f"{os.fspath(path)!r} is a checkpoint of a fit, not of a search. Name another file."
             )
         folds = Folds(int(arrays["seed"]), tuple(arrays["bounds"].tolist()), int(arrays["most_rows"]))
-        parts = [Statistics.from_stored(_under(arrays, f"fold{i}_"), path) for i in range(folds.count)]
+        numbers = range(len(folds.bounds) + 1)
+        parts = [Statistics.from_stored(_under(arrays, f"fold{number}_"), path) for number in numbers]
         sample = RowSample(*(_matrix(arrays, f"sample_{name}") for name in RowSample._fields))
-        return cls(folds, parts, arrays["positives"], bool(arrays["weighted"]), [sample])
+        return cls(folds, parts, arrays["positives"], [sample])
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> _Arrays:
@@ -168,14 +151,13 @@ def fold_sums(block: RowBlock, folds: Folds, columns: Schema) -> FoldSums:
     random = np.random.default_rng([folds.seed, block.index, block.piece])
     order, fold = random.random(len(block)), np.searchsorted(folds.bounds, random.random(len(block)), "right")
     weights = np.ones(len(block)) if block.weights is None else block.weights
-    parts = [_moments(block, np.flatnonzero(fold == number)) for number in range(folds.count)]
+    numbers = range(len(folds.bounds) + 1)
+    parts = [_moments(block, np.flatnonzero(fold == number)) for number in numbers]
     # All blocks in the form of the first one: dense or sparse, and in its precision.
     X = _in_form(block.X, sparse=columns.sparse_features).astype(columns.dtype, copy=False)
     whole = RowSample(order, fold, weights, X, _in_form(block.Y, sparse=columns.sparse_labels))
-    counted = (weights > 0).astype(np.float64)
-    positives = np.asarray(block.Y.T @ counted, dtype=np.float64).ravel()
-    sample = RowSample.joined([whole], folds.most_rows)
-    return FoldSums(folds, parts, positives, block.weights is not None, [sample])
+    positives = np.asarray(block.Y.T @ (weights > 0).astype(np.float64), dtype=np.float64).ravel()
+    return FoldSums(folds, parts, positives, [RowSample.joined([whole], folds.most_rows)])
 
 
 def _moments(block: RowBlock, places: npt.NDArray[np.intp]) -> Statistics:
@@ -211,7 +193,7 @@ class SampledRows(Rows):
         return cls(
             sample.X,
             sample.Y,
-            weights=sample.weights if sums.weighted else None,
+            weights=None if np.all(sample.weights == 1.0) else sample.weights,
             schema=schema,
             sums=total,
             only_sums=True,

@@ -8,21 +8,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import clone
 
-from lrml._door import check_threshold
+from lrml._door import check_threshold, warn_of_spreads
 from lrml._progress import progress, tell
 from lrml._shown import shown
+from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
 from lrml.core.arrays import is_sparse, namespace, one_blas_thread_if
 from lrml.core.coordinates import road_of, spectrum_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
+from lrml.estimators._block_fits import opened
 from lrml.estimators._criteria import check_enough_labels, check_scorings, criterion_of_one_label
 from lrml.estimators._cuts import automatic_cut, best_cut
 from lrml.estimators._defaults import loss_scale, noise_along, sums_suffice
+from lrml.estimators._fold_sums import Folds, FoldSums, SampledRows, fold_sums
 from lrml.estimators._grid import GridPoint, grid_points, resolve_ranks, resolve_thetas, ridges_leaving
 from lrml.estimators._judges import Comparison, PathJudge, RefitJudge
 from lrml.estimators._parameters import CHECKS, Parameters
@@ -42,7 +46,7 @@ from lrml.estimators._table import Contest, best_of
 from lrml.estimators._widths import WITH_GAMMA, choose_gamma
 from lrml.thresholds import Cut
 
-N_FOLDS = 5
+_N_FOLDS = 5
 # The held-out share where there are many rows, or decompositions are dear.
 _HELD_OUT = 0.2
 # From so many rows on, a held-out fifth tells enough where every candidate is a fit of its own.
@@ -167,6 +171,72 @@ class SearchModel(LowRankModel):
                 )
             return self._results(contest, params) | widths
 
+    def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
+        """Choose the parameters and fit, on rows that come in blocks and are read once.
+
+        Every candidate is fitted to all rows, by sums over them: one for each fold, which add up. They are
+        judged on a sample of at most k = max(7,500, 2²³ / (d + L)) rows. A leave-one-out score follows from
+        the sums of all rows and the row itself; a fold is held out on those of its rows that are sampled. So
+        if all rows are in the sample, ``fit`` differs in the folds only.
+
+        Sample and folds depend on ``random_state`` (None stands for 0) and on the blocks, not on the order in
+        which these are summed: the rows of block i are drawn by ``default_rng([random_state, i])``. The
+        sample has the rows with the smallest random numbers. Folds have equal shares of the rows, and a
+        held-out share its own, up to chance.
+
+        Cost: the sums take O(n d² + n d L) at most, as in a fit; the rest is that of ``fit`` to the sample.
+        Memory, for any number of rows, 2 (K + 1)(d² + dL) numbers and 4k rows beside one block. K is 5 by
+        default, the number of folds if ``cv`` is one, and 2 for a held-out share.
+
+        Parameters
+        ----------
+        blocks : iterable, callable or BlockSource
+            As in `LRML.fit_blocks`. An iterator will do.
+        classes, checkpoint
+            As in `LRML.fit_blocks`.
+
+        Returns
+        -------
+        self
+            Unchanged if anything is wrong. Needs the squared loss, all labels known, a linear kernel, and a
+            ``cv`` that is None, a number of folds, which are random here, or a held-out share.
+
+        Examples
+        --------
+        >>> from lrml import MLFroCV
+        >>> from lrml.datasets import load_yeast
+        >>> X, Y = load_yeast().train
+        >>> blocks = ((X[start : start + 100], Y[start : start + 100]) for start in range(0, 1500, 100))
+        >>> round(MLFroCV().fit_blocks(blocks).best_params_["alpha"], 3)
+        3.7
+        >>> round(MLFroCV().fit(X, Y).best_params_["alpha"], 3)
+        3.7
+        """
+        params = self._check_params()
+        _check_sums_suffice(params, type(self)._member)
+        source = opened(self, blocks, classes, params)
+        columns = source.columns
+        seed = params.random_state
+        if not (seed is None or check.is_integer(seed)):
+            seed = seed.randint(1 << 32, dtype=np.uint64)
+        folds = Folds.of(_N_FOLDS if params.cv is None else params.cv, int(seed or 0), columns)
+        # Parameters against the shape of the data, before anything is summed.
+        if not isinstance(params.threshold, Cut):
+            check_threshold(params.threshold, columns.n_labels, params.loss.threshold)
+        self._check_shapes(Rows.of_sums(None, columns), self._check_params())
+        try:
+            sums: FoldSums = source.sum(
+                fold_sums, folds, columns, checkpoint=Checkpoint.of(checkpoint, FoldSums)
+            )
+        except BlockError as error:
+            if isinstance(error.sums, FoldSums):
+                error.sums = error.sums.total
+            raise
+        sums.check_same(folds)
+        data = SampledRows.of_folds(sums, columns)
+        warn_of_spreads(data.statistics, columns)
+        return self._keep(**self._found(data, params))
+
     # Judging
 
     def _comparison(self, data: Rows, params: Parameters, told: Any) -> tuple[Comparison, dict[str, Any]]:
@@ -215,7 +285,7 @@ class SearchModel(LowRankModel):
         if (params.alphas is not None and not params.limited) or not (alone.tells and alone.unit > 0):
             return contest
         if alone.splits[0].is_leave_one_out:
-            splits = random_folds(data, N_FOLDS, params.random_state)
+            splits = random_folds(data, _N_FOLDS, params.random_state)
             if not splits:
                 return contest
             # Ranks are fewer than strengths, and three of the folds tell as much about them.
@@ -236,8 +306,8 @@ class SearchModel(LowRankModel):
             return sampled(make_splits(_HELD_OUT, data, params.random_state), data.Y.shape[1])
         if not (needs_folds or _tells_no_error(params)):
             return [leave_one_out(data, params.random_state)]
-        splits = random_folds(data, N_FOLDS, params.random_state)
-        splits = splits or make_splits(min(N_FOLDS, data.X.shape[0]), data, params.random_state)
+        splits = random_folds(data, _N_FOLDS, params.random_state)
+        splits = splits or make_splits(min(_N_FOLDS, data.X.shape[0]), data, params.random_state)
         return sampled(splits, data.Y.shape[1])
 
     def _grid(self, problem: Any, params: Parameters) -> list[GridPoint]:
@@ -253,7 +323,7 @@ class SearchModel(LowRankModel):
         """Judge candidates that are fitted one by one."""
         data = comparison.data
         many = data.X.shape[0] >= _MANY_ROWS and not _tells_no_error(params)
-        usual = _HELD_OUT if many else min(N_FOLDS, data.X.shape[0])
+        usual = _HELD_OUT if many else min(_N_FOLDS, data.X.shape[0])
         rough = clone(self._base)
         known = rough.get_params()
         if self._row_tol is not None and params.tol is None:
@@ -356,6 +426,26 @@ class SearchModel(LowRankModel):
         for model in [self.best_estimator_, *vars(self).get("best_estimators_", {}).values()]:
             model._rename(features, labels)
         self.fitted_ = self.best_estimator_.fitted_
+
+
+def _check_sums_suffice(params: Parameters, member: Any) -> None:
+    """Refuse what sums and a sample do not tell."""
+    if params.loss.name != "squared":
+        raise ValueError(
+            f"a search over blocks needs loss='squared', got loss={params.loss.name!r}. Search on some of "
+            f"the rows with fit, then fit to all with {member.__name__}.fit_blocks."
+        )
+    if params.kernel != "linear":
+        raise ValueError(
+            f"a search over blocks needs kernel='linear', got kernel={shown(params.kernel)}, which compares "
+            "all pairs of rows. Use features of sklearn.kernel_approximation.Nystroem."
+        )
+    if not (params.cv is None or check.is_real(params.cv)):
+        raise ValueError(
+            "cv must be a number of folds or a held-out share in a search over blocks, where the numbers of "
+            f"the rows decide about folds, got {shown(params.cv)}. Pass cv=5, or search on some of the rows "
+            f"with fit, then fit to all with {member.__name__}.fit_blocks."
+        )
 
 
 def _has_gamma(data: Rows) -> bool:

@@ -10,12 +10,12 @@ from sklearn.base import RegressorMixin
 
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
-from lrml.estimators._block_search import BlockSearch
 from lrml.estimators._defaults import usual_strengths
 from lrml.estimators._grid import GridPoint, resolve_ranks
 from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import Plan, follow
+from lrml.estimators._search import SearchModel
 from lrml.estimators.label_space import CPLST, check_all_known
 from lrml.estimators.leml import LEML, usual_ranks
 from lrml.estimators.lrml import LRML, MLFro, MLTrace
@@ -25,7 +25,7 @@ from lrml.estimators.spectral import SpectralRegressor
 _LEML_SHARES, _LEML_RIDGES = (0.4, 0.8), (3.0, 1.0, 0.3)
 
 
-class LRMLCV(LabelModel, BlockSearch):
+class LRMLCV(LabelModel, SearchModel):
     """`LRML` with theta, alpha and ridge chosen by scores of rows that the model has not seen.
 
     Least squares with all labels known:
@@ -140,7 +140,7 @@ class LRMLCV(LabelModel, BlockSearch):
         self.gammas = gammas
 
 
-class MLTraceCV(LabelModel, BlockSearch):
+class MLTraceCV(LabelModel, SearchModel):
     """`MLTrace` with alpha and ridge chosen by scores of unseen rows: `LRMLCV` with theta = 0.
 
     Parameters
@@ -179,7 +179,7 @@ class MLTraceCV(LabelModel, BlockSearch):
         params.thetas = [0]
 
 
-class MLFroCV(LabelModel, BlockSearch):
+class MLFroCV(LabelModel, SearchModel):
     """`MLFro` with alpha chosen by scores of unseen rows.
 
     With the squared loss and all labels known these are leave-one-out scores, which are exact, on at most
@@ -223,7 +223,7 @@ class MLFroCV(LabelModel, BlockSearch):
         params.ridges, params.alphas = params.alphas, [0.0]
 
 
-class LEMLCV(LabelModel, BlockSearch):
+class LEMLCV(LabelModel, SearchModel):
     """`LEML` with rank and ridge chosen by scores of unseen rows.
 
     With the squared loss, all labels known and no alpha, one decomposition per fold serves all candidates,
@@ -284,7 +284,7 @@ class LEMLCV(LabelModel, BlockSearch):
         yield [best._replace(rank=rank) for rank in params.ranks]
 
 
-class CPLSTCV(LabelModel, BlockSearch):
+class CPLSTCV(LabelModel, SearchModel):
     """`CPLST` with rank and ridge chosen by scores of unseen rows.
 
     Ridges are judged by leave-one-out scores, and ranks on three folds, as in `LRMLCV`: a rank that does not
@@ -336,7 +336,7 @@ def _check_alphas(values: Any) -> Any:
     return (CHECKS["alphas"](finite) if finite or not infinite else []) + infinite
 
 
-class SpectralRegressorCV(RegressorMixin, BlockSearch):
+class SpectralRegressorCV(RegressorMixin, SearchModel):
     """`SpectralRegressor` with theta, alpha, ridge or rank chosen by scores of unseen rows, as in `LRMLCV`.
 
     By default a tail sum on the predictions competes with the best ridge. Special cases: ``thetas=0`` is the
@@ -372,7 +372,7 @@ class SpectralRegressorCV(RegressorMixin, BlockSearch):
 
     _member = SpectralRegressor
     _names = {"theta": "theta", "alpha": "alpha", "ridge": "ridge", "max_rank": "rank"}  # noqa: RUF012
-    _checks = BlockSearch._checks | {"alphas": _check_alphas}
+    _checks = SearchModel._checks | {"alphas": _check_alphas}
     score = LowRankModel.score
 
     def __init__(
