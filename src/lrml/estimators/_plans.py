@@ -11,6 +11,11 @@ its predictions, and s/d what a penalty leaves of their singular values, the squ
     a_j = ‖T_j‖²,    b_j = ⟨T_j, Y v_j⟩,
 
 so the grid of a ridge costs one decomposition. Squared error does not rank labels, so it does not decide.
+
+Defaults must not depend on the scales of the features. With the r eigenvalues λ_i of XᵀX, a ridge ρ leaves
+the share (1/r) Σ λ_i / (λ_i + ρ) of *effective directions*: a share of 0.9 is a weak ridge and one of 0.1 a
+strong one, whatever the λ_i are. The penalty alpha · σ_j acts on direction j like a ridge of alpha / 2σ_j, so
+alpha = 2ρσ acts on the largest singular value σ of the tail like ρ.
 """
 
 from __future__ import annotations
@@ -22,11 +27,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lrml.core import checks as check
 from lrml.core.arrays import Array, Place, namespace, to_numpy
 from lrml.core.coordinates import RidgeRegressions, coordinates_of
+from lrml.core.linalg import singular_values
 from lrml.core.penalties import TailSum
-from lrml.estimators._grid import GridPoint, counts_up_to, grid_points
+from lrml.core.quadratic import SpectralProblem
 from lrml.estimators._judges import Fold, Judge, PathJudge
+from lrml.estimators._table import GridPoint
 
 _Float64 = npt.NDArray[np.float64]
 Plan: TypeAlias = Generator[list[GridPoint], Judge, Any]
@@ -47,6 +55,11 @@ _RANGES = (0.0, 0.02, 0.06, 0.25, 1.0)
 _FEW_THETAS, _FEW_MULTIPLES, _N_ALPHAS = (0.0, 0.05, 0.2), (1.0, 0.25), 4
 N_SCREENING = 3  # folds that screen; all judge
 _N_RANKS = 10  # ranks that are tried where a small model is wanted
+
+
+_ALPHA_SHARES = (0.05, 0.98)
+DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
+"""Shares of the labels that paths and searches try unless told otherwise; 0 is the trace norm."""
 
 
 def run(plan: Plan, judge: Judge) -> Any:
@@ -268,3 +281,74 @@ def _small(
             limit = 2.0 * float(d[rank]) if on_predictions else problem.strongest_slopes([free])[0]
             points.append(GridPoint(free, limit * (1.0 + 1e-9), best.ridge))
     return points
+
+
+# Grids
+
+
+def grid_points(
+    problem: SpectralProblem,
+    thetas: Sequence[int],
+    alphas: Sequence[float] | None,
+    ridges: Sequence[float],
+    n_alphas: int = 0,
+    alpha_ratio: float | None = None,
+    space: str = "coefficients",
+) -> list[GridPoint]:
+    """Return the points of a grid: by ridge, by theta, and by descending alpha.
+
+    Without alphas there are ``n_alphas`` for each theta and ridge, from where no model has a tail downwards:
+    to ``alpha_ratio`` times that, or, without a ratio, such as leave 5 to 98 % of the effective directions.
+    """
+    if alphas is not None:
+        descending = sorted(alphas, reverse=True)
+        return [
+            GridPoint(theta, alpha, ridge) for ridge in ridges for theta in thetas for alpha in descending
+        ]
+    ends = ridges_leaving(problem, _ALPHA_SHARES) if alpha_ratio is None else []
+    points = []
+    for ridge in ridges:
+        part = problem.with_ridge(ridge)
+        strengths = [2.0 * end * singular_values(part.ridge_solution(extra=end)) for end in ends]
+        limits, least = part.strongest_slopes(thetas), part.rounding * part.scale
+        if space == "predictions":
+            d = part.penalised_predictions(TailSum(0, 0.0)).d
+            limits, least = [2.0 * float(d[theta]) if theta < len(d) else 0.0 for theta in thetas], 0.0
+        for theta, limit in zip(thetas, limits, strict=True):
+            # Whether the first one has a tail must not depend on rounding.
+            largest = limit * (1 + 1e-9)
+            if largest <= least:  # there is nothing to penalise
+                points.append(GridPoint(theta, 0.0, ridge))
+                continue
+            if alpha_ratio is not None:
+                smallest = largest * alpha_ratio
+            else:
+                strong, weak = (float(strength[theta]) for strength in strengths)
+                largest = min(largest, strong) or largest
+                smallest = min(weak or largest, 0.1 * largest)
+            values = np.geomspace(largest, smallest, n_alphas)
+            points += [GridPoint(theta, float(alpha), ridge) for alpha in values]
+    return points
+
+
+def resolve_thetas(thetas: Iterable[Any] | None, shape: tuple[int, int]) -> list[int]:
+    """Return counts of free singular values, without repetitions; ``shape`` is that of the coefficients."""
+    values = DEFAULT_THETAS if thetas is None else thetas
+    return list(dict.fromkeys(check.check_count("theta", value, 0, shape) for value in values))
+
+
+def resolve_ranks(ranks: Iterable[Any], shape: tuple[int, int]) -> list[int]:
+    """Return ranks, without repetitions; ``shape`` is that of the coefficients."""
+    return list(dict.fromkeys(check.check_count("each of ranks", value, 1, shape) for value in ranks))
+
+
+def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
+    """Return the ridges that leave these shares of the effective directions; 1 stands for no ridge."""
+    return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
+
+
+def counts_up_to(most: int, count: int = 24) -> list[int]:
+    """Return 0 and about geometric counts up to a number."""
+    if most < 1:
+        return [0]
+    return [0, *dict.fromkeys(round(float(value)) for value in np.geomspace(1, most, count))]

@@ -27,7 +27,6 @@ from lrml.estimators._criteria import check_enough_labels, check_scorings, crite
 from lrml.estimators._cuts import automatic_cut, best_cut
 from lrml.estimators._defaults import loss_scale, noise_along, sums_suffice
 from lrml.estimators._fold_sums import Folds, FoldSums, SampledRows, fold_sums
-from lrml.estimators._grid import GridPoint, grid_points, resolve_ranks, resolve_thetas, ridges_leaving
 from lrml.estimators._judges import Comparison, PathJudge, RefitJudge
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import (
@@ -35,14 +34,18 @@ from lrml.estimators._plans import (
     N_SCREENING,
     Plan,
     follow_or_try,
+    grid_points,
     once,
+    resolve_ranks,
+    resolve_thetas,
+    ridges_leaving,
     run,
     screened,
     shrinking,
     staged,
 )
 from lrml.estimators._splits import Split, check_cv, leave_one_out, make_splits, random_folds, sampled
-from lrml.estimators._table import Contest, best_of
+from lrml.estimators._table import Contest, GridPoint, best_of
 from lrml.estimators._widths import WITH_GAMMA, choose_gamma
 from lrml.thresholds import Cut
 

@@ -1,4 +1,4 @@
-"""Scores of candidates on held-out rows: who leads whom, by how much, and which one is taken."""
+"""Candidates and their scores on held-out rows: who leads whom, by how much, and which one is taken."""
 
 from __future__ import annotations
 
@@ -10,12 +10,26 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from lrml.estimators._grid import GridPoint
+from lrml.core.penalties import TailSum
 
 _Float64 = npt.NDArray[np.float64]
 
 # With fewer rows that tell, a lead must be twice as clear.
 _FEW_ROWS = 500
+
+
+class GridPoint(NamedTuple):
+    """One model: the strengths of its penalty, and perhaps a limit of its rank."""
+
+    theta: int
+    alpha: float
+    ridge: float
+    rank: int | None = None
+
+    @property
+    def penalty(self) -> TailSum:
+        """The penalty; the ridge belongs to the problem."""
+        return TailSum(self.theta, self.alpha, max_rank=self.rank)
 
 
 class ScoreTable:

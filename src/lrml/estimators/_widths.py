@@ -13,12 +13,11 @@ from sklearn.utils import check_random_state
 
 from lrml.core.arrays import is_sparse, namespace, take, to_numpy
 from lrml.core.rows import Rows
-from lrml.estimators._grid import GridPoint, ridges_leaving
 from lrml.estimators._judges import Comparison, PathJudge
 from lrml.estimators._kernels import compared
-from lrml.estimators._plans import BEYOND, FIRST_SHARES, MOST_ROUNDS, follow, run
+from lrml.estimators._plans import BEYOND, FIRST_SHARES, MOST_ROUNDS, follow, ridges_leaving, run
 from lrml.estimators._splits import Split
-from lrml.estimators._table import ScoreTable
+from lrml.estimators._table import GridPoint, ScoreTable
 
 WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
 # Rows on which widths are compared, and rows whose distances tell the scale.

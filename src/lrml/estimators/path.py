@@ -21,8 +21,9 @@ from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._fit import record
 from lrml.estimators._fitted import model_nbytes
-from lrml.estimators._grid import DEFAULT_THETAS, GridPoint, grid_points
 from lrml.estimators._parameters import CHECKS, check_parameters
+from lrml.estimators._plans import DEFAULT_THETAS, grid_points
+from lrml.estimators._table import GridPoint
 from lrml.estimators.lrml import LRML
 from lrml.estimators.spectral import SpectralRegressor
 from lrml.solvers import (
