@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 
 import lrml._progress
-from lrml import LRML, MLFro, MLFroCV
+from lrml import LRML, MLFroCV
 from lrml._progress import progress
-from lrml.estimators import _judges
 
 
 @pytest.fixture
@@ -38,16 +37,18 @@ def test_a_file_gets_a_line_every_few_seconds(capsys, clock):
     )
 
 
-def test_what_may_end_early_tells_the_time_taken(capsys, clock):
+def test_what_may_end_early_and_what_nobody_hears(monkeypatch, capsys, clock):
     with progress("fit", "steps", at_most=True) as report:
-        clock[0] += 1.0
+        clock[0] += 6.0
         report.update(3, 10)
-    assert capsys.readouterr().err == "fit: 3 of at most 10 steps, 1.0 s\n"
-
-
-def test_nothing_is_written_of_nothing_or_to_nobody(monkeypatch, capsys):
-    with progress("fit", "steps"):
-        pass
+        report.update(4, 10)
+    assert capsys.readouterr().err.splitlines() == [
+        "fit: 3 of at most 10 steps, at most 0:00:14 left",
+        "fit: 4 of at most 10 steps, 6.0 s",
+    ]
+    with progress("fit", "steps"), progress("fit", "steps", verbose=0) as report:
+        report.say("a word")
+        report.update(1, 1)
     monkeypatch.setattr("sys.stderr", None)
     with progress("fit", "steps") as report:
         report.update(1, 1)
@@ -86,25 +87,6 @@ def test_a_terminal_gets_a_bar_without_nan(monkeypatch, capsys):
     out, errors = capsys.readouterr()
     assert out == ""
     assert re.fullmatch(r"MLFroCV: fits alpha [12] to all rows\n", errors)
-
-
-def test_a_long_search_says_how_long(capsys, clock, monkeypatch):
-    judge = _judges.HeldOut.judge
-
-    def slowly(self, *args):
-        clock[0] += 20.0
-        return judge(self, *args)
-
-    monkeypatch.setattr(_judges.HeldOut, "judge", slowly)
-    X = np.random.default_rng(0).standard_normal((40, 4))
-    MLFroCV(MLFro(loss="logistic"), alphas=[1.0, 2.0, 4.0], cv=2, verbose=1).fit(X, X[:, :2] > 0)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == [
-        "MLFroCV: 3 candidates on 2 folds to begin with",
-        "MLFroCV: 1 of 6 models on splits, about 0:01:40 left",
-    ]
-    assert lines[-2] == "MLFroCV: 6 of 6 models on splits, 120.0 s"
-    assert re.fullmatch(r"MLFroCV: fits alpha [124] to all rows", lines[-1])
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

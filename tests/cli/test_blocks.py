@@ -74,16 +74,6 @@ def test_a_fit_in_blocks_is_that_of_all_rows(folder, sources, options, blocks):
         np.testing.assert_allclose(found["scores"], expected[columns], atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("method", "same"), [("ml-trace", lrml.MLTrace()), ("ml-fro", lrml.MLFro()), ("cplst", lrml.CPLST(2))]
-)
-def test_other_methods(folder, method, same):
-    given = ["--method", method, *(["--rank", 2] if method == "cplst" else [])]
-    model, *_ = fit(folder, method, folder / "all.xmc", "--blocks", "--read", "rows=40", *given)
-    whole = read_dataset(folder / "all.xmc")
-    np.testing.assert_allclose(model.coef_, same.fit(whole.X, whole.Y).coef_, atol=1e-5)
-
-
 def test_a_checkpoint_serves_other_models_of_the_same_file_only(folder):
     kept = ["--blocks", "--read", "rows=40", "--checkpoint", folder / "sums"]
     fit(folder, "kept", folder / "all.xmc", *kept)
