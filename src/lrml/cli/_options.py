@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -72,21 +72,16 @@ def names(text: str) -> list[str]:
 
 
 def value(text: str) -> Any:
-    """Return what a text stands for: a number, true or false, or the text itself, such as auto.
+    """Return what a text stands for: a number, true or false, a list with commas, or itself, such as auto.
 
     Whether it suits a parameter is checked where all parameters are.
     """
+    if "," in text:
+        return [value(part) for part in names(text)]
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            pass
     return {"true": True, "false": False}.get(text, text)
-
-
-def values(text: str) -> list[Any]:
-    """Return what a list with commas stands for."""
-    return [value(part) for part in names(text)]
 
 
 # Options of which a command gets those that were given, in one mapping: placeholder (none of a flag),
@@ -97,17 +92,9 @@ _READING: Table = {
     "format": ("|".join(FORMATS), None, "Files: format, if the suffix does not say it."),
     "test": ("PATH", None, "Files: a second one, the test set that belongs to the first."),
     "text": ("LIST", names, "Texts: their column; several are joined (default: guessed, and shown)."),
-    "tags": (
-        "LIST",
-        lambda text: names(text) if "," in text else text,
-        "Tables: the column that lists tags or labels, or columns of 0 and 1.",
-    ),
+    "tags": ("LIST", value, "Tables: the column that lists tags or labels, or columns of 0 and 1."),
     "tag_separator": ("TEXT", None, "Tables: what separates tags (guessed, too)."),
-    "labels": (
-        "LIST|N",
-        lambda text: int(text) if re.fullmatch(r"[+-]?\d+", text) else names(text),
-        "Numbers: names of the label columns; N or -N for the first or last N.",
-    ),
+    "labels": ("LIST|N", value, "Numbers: names of the label columns; N or -N for the first or last N."),
     "ignore": ("LIST", names, "Numbers: columns to leave out."),
     "delimiter": ("CHAR", None, "CSV: what separates cells (default: seen from the first rows)."),
     "read": ("KEY=VALUE", None, "More of how files are read, such as n_features=1000; may come again."),

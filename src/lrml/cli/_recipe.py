@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lrml._shown import did_you_mean, shown
-from lrml.cli._options import Table, value, values
+from lrml.cli._options import Table, value
 
 METHODS = {"lrml": "LRML", "ml-trace": "MLTrace", "ml-fro": "MLFro", "leml": "LEML", "cplst": "CPLST"}
 """Names of the methods on the command line, and their estimators."""
@@ -42,12 +42,12 @@ FIT: Table = {
 }
 TUNE: Table = {
     **_METHOD,
-    "thetas": ("LIST", values, "LRML: values of theta to try."),
-    "ranks": ("LIST", values, "LEML, CPLST: ranks to try."),
-    "alphas": ("LIST", values, "Values of alpha to try."),
-    "ridges": ("LIST", values, "Values of the ridge to try."),
+    "thetas": ("LIST", value, "LRML: values of theta to try."),
+    "ranks": ("LIST", value, "LEML, CPLST: ranks to try."),
+    "alphas": ("LIST", value, "Values of alpha to try."),
+    "ridges": ("LIST", value, "Values of the ridge to try."),
     **_LOSS,
-    "gammas": ("LIST", values, "Kernels: widths to try."),
+    "gammas": ("LIST", value, "Kernels: widths to try."),
     "cv": ("N|SHARE", value, "Folds, or the share of rows held out (default: what suits the data)."),
     "scoring": ("NAME", None, "What to judge by, such as average_precision, precision_at_1 or micro_f1."),
     "rule": ("NAME", None, "best (default), one_standard_error, or smallest in bytes within one such error."),

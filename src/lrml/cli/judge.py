@@ -199,6 +199,7 @@ def inspect(
     ]
     about += [("Singular values", f"{spectrum}{', …' if len(sigma) > _N_VALUES else ''}")]
     page = found.summary(f"What {model} has learnt", about=about)
+    page["about"] = [pair for pair in page["about"] if pair[0] not in ("Model", "Size")]  # told already
     document = {"model": model, "training": training, **found.as_dict()}
     _show(page, html, document, shown=("labels", "pairs"), as_json=as_json)
 

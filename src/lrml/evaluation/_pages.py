@@ -42,7 +42,7 @@ def assessment_page(found: Any, title: str, about: _About) -> _Plain:
     caption = f"Dots are values, bars {found.level:.0%} intervals."
     figures = [
         _metrics_figure({"value": found}, caption),
-        *_labels_figures(found.labels, worst),
+        _labels_figure(found.labels),
         _reliability_figure(reliability),
     ]
     numbers = [_number(key, key) for key in ("value", "low", "high")]
@@ -208,23 +208,11 @@ def _metrics_figure(methods: Mapping[str, Any], caption: str) -> _Plain:
     return figure("figure-metrics", "All metrics", caption, alt, lambda: draw_dots(names, drawn, "value"))
 
 
-def _labels_figures(labels: Sequence[_Plain], worst: Sequence[_Plain]) -> list[_Plain]:
+def _labels_figure(labels: Sequence[_Plain]) -> _Plain:
     shown = [label for label in labels if label["support"] > 0]
-    found = [
-        figure(
-            "figure-labels",
-            "F1 of each label",
-            "By the number of relevant rows.",
-            "F1 of the labels against their number of relevant rows.",
-            lambda: _draw_labels([label["support"] for label in shown], [label["f1"] for label in shown]),
-        )
-    ]
-    if worst:
-        names, f1 = [label["name"] for label in worst], [label["f1"] for label in worst]
-        caption, alt = "Those with at least 5 relevant rows.", "The labels with the lowest F1, by name."
-        drawing = partial(draw_dots, names, {"F1": [f1]}, "F1")
-        found.append(figure("figure-worst", "Worst labels", caption, alt, drawing))
-    return found
+    support, f1 = ([label[key] for label in shown] for key in ("support", "f1"))
+    alt, draw = "F1 of the labels by their number of relevant rows.", partial(_draw_labels, support, f1)
+    return figure("figure-labels", "F1 of each label", "By the number of relevant rows.", alt, draw)
 
 
 def _draw_labels(support: Sequence[float], f1: Sequence[float]) -> Any:
