@@ -10,8 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.base import clone
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+    TfidfVectorizer,
+)
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import MaxAbsScaler, Normalizer, QuantileTransformer, StandardScaler
 
 import lrml
 from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, TextTagger
@@ -212,11 +223,11 @@ def test_without_text_a_tagger_takes_features() -> None:
 @pytest.mark.parametrize(
     ("vectorizer", "words"),
     [
-        (HashingVectorizer(n_features=64), "needs a TfidfVectorizer or CountVectorizer"),
-        (TfidfVectorizer(analyzer="char_wb"), "analyzer='word', got analyzer='char_wb'"),
-        (TfidfVectorizer(strip_accents="unicode"), "strip_accents=None, got strip_accents='unicode'"),
-        (TfidfVectorizer(tokenizer=str.split, token_pattern=None), "tokenizer=None, got tokenizer="),
-        (TfidfVectorizer(token_pattern=r"[a-z]+"), r"token_pattern .*got '\[a-z\]\+'"),
+        (HashingVectorizer(n_features=64), "HashingVectorizer"),
+        (TfidfVectorizer(analyzer="char_wb"), "analyzer='char_wb'"),
+        (TfidfVectorizer(strip_accents="unicode"), "strip_accents='unicode'"),
+        (TfidfVectorizer(tokenizer=str.split, token_pattern=None), "tokenizer="),
+        (TfidfVectorizer(token_pattern=r"[a-z]+"), r"token_pattern='\[a-z\]\+'"),
     ],
 )
 def test_what_onnx_cannot_repeat_is_refused_with_a_way_out(vectorizer: Any, words: str) -> None:
@@ -250,21 +261,61 @@ def test_it_declares_versions_that_old_runtimes_know() -> None:
     assert {one.domain: one.version for one in text.opset_import} == {"": 17, "com.microsoft": 1}
 
 
-def test_errors_name_rule_value_and_remedy() -> None:
+TRANSFORMERS = {
+    "scaled": make_pipeline(StandardScaler(), MLFro(1.0)),
+    "not centred": make_pipeline(StandardScaler(with_mean=False), MaxAbsScaler(), MLFro(1.0)),
+    "not scaled": make_pipeline(StandardScaler(with_std=False), "passthrough", MLFro(1.0)),
+    **{f"norm {norm}": make_pipeline(Normalizer(norm), MLFro(1.0)) for norm in ("l1", "l2", "max")},
+    "tf-idf": make_pipeline(MaxAbsScaler(), TfidfTransformer(sublinear_tf=True), MLFro(1.0)),
+    "svd": make_pipeline(StandardScaler(), make_pipeline(TruncatedSVD(5, random_state=0), LRML(2, 1.0))),
+    "pca": make_pipeline(PCA(6, whiten=True), PCA(4), MLFro(1.0, loss="logistic")),
+    "union": make_pipeline(
+        make_union(StandardScaler(), make_pipeline(Normalizer(), PCA(3)), "drop"), MLFro(1.0)
+    ),
+    "search": GridSearchCV(make_pipeline(StandardScaler(), MLFro()), {"mlfro__alpha": [1.0]}, cv=2),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_transformers_do_what_scikit_learn_does(name: str, dtype: Any) -> None:
+    (X, Y), (new, _) = load_yeast().train, load_yeast().test
+    X, new = (np.abs(rows[:200, :30]).astype(dtype) * (rows[:200, 30:60] > 0) for rows in (X, new))
+    new[0] = 0  # a row without a length
+    model = clone(TRANSFORMERS[name]).fit(X, Y[:200])
+    found = run(session(model, top_k=3), new)
+    np.testing.assert_allclose(
+        found["scores"], model.decision_function(new), rtol=0, atol=2e-4 if dtype == np.float32 else 1e-9
+    )
+    assert_ranked(found, found["scores"], 3)
+
+
+def test_a_pipeline_of_texts_takes_texts_or_what_its_vectorizer_makes() -> None:
+    model = make_pipeline(TfidfVectorizer(), TruncatedSVD(3, random_state=0), MLFro(0.1))
+    model.fit(TEXTS, np.array([["chess" in text, "fast" in text] for text in TEXTS], dtype=int))
+    wanted = model.decision_function(TEXTS)
+    np.testing.assert_allclose(run(session(model), TEXTS)["scores"], wanted, atol=1e-5)
+    given = model[0].transform(TEXTS).toarray()
+    np.testing.assert_allclose(run(session(model, text=False), given)["scores"], wanted, atol=1e-5)
+
+
+def test_what_cannot_be_exported_is_refused() -> None:
     X, Y = load_yeast().train
     model = MLFro(1.0).fit(X[:50], Y[:50])
     with pytest.raises(ValueError, match="top_k is 15"):
         lrml.to_onnx(model, top_k=15)
     with pytest.raises(TypeError, match="text must be True or False, got 'no'"):
         lrml.to_onnx(model, text="no")
-    with pytest.raises(ValueError, match=r"must have kernel='linear', got kernel='rbf'.*Nystroem"):
+    with pytest.raises(ValueError, match="kernel='rbf'"):
         lrml.to_onnx(MLFro(1.0, kernel="rbf").fit(X[:50], Y[:50]))
-    with pytest.raises(TypeError, match="must be one of lrml's estimators or a TextTagger, got LogisticReg"):
+    with pytest.raises(TypeError, match="LogisticReg"):
         lrml.to_onnx(LogisticRegression())
-    with pytest.raises(ValueError, match=r"got one fitted to a 1-D y. Fit it to y.reshape\(-1, 1\)"):
+    with pytest.raises(ValueError, match="1-D y"):
         lrml.to_onnx(MLFro(1.0).fit(X[:50], Y[:50, 0]))
+    with pytest.raises(ValueError, match="QuantileTransformer"):
+        lrml.to_onnx(make_pipeline(QuantileTransformer(n_quantiles=20), MLFro(1.0)).fit(X[:50], Y[:50]))
     for unfitted in (MLFro(), TextTagger()):
-        with pytest.raises(ValueError, match="not fitted"):
+        with pytest.raises(NotFittedError):
             lrml.to_onnx(unfitted)
 
 
@@ -276,5 +327,5 @@ def test_a_model_beyond_two_gigabytes_is_refused_before_it_is_built(dtype: Any, 
     U, V = (np.broadcast_to(dtype(1), (side, 200)) for side in (2_000_000, 1_000_000))  # no memory
     large = model.factors_._replace(U=U, s=np.ones(200, dtype), V=V)
     model.fitted_ = replace(model.fitted_, factors=large)
-    with pytest.raises(ValueError, match=f"smaller than 2 GB, got a model of .* GB .*{remedy}"):
+    with pytest.raises(ValueError, match=f"2 GB.*{remedy}"):
         lrml.to_onnx(model)

@@ -1,26 +1,26 @@
 """Fitted models as ONNX graphs, which run without Python.
 
 The graph of a linear model is short: with W = U diag(s) Vᵀ, scores are (X · U diag(s)) · Vᵀ + 1bᵀ. In front
-of it there may be scikit-learn's bag of words, where ONNX operators do the same.
+of it there may be transformers of scikit-learn, where ONNX operators do the same.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
-from sklearn.utils.validation import check_is_fitted
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 
+from lrml._inner import inner_model
 from lrml._shown import shown
 from lrml._version import __version__
-from lrml.core.arrays import at_home
 from lrml.core.checks import check_flag, check_integer
-from lrml.estimators import LowRankModel
 from lrml.text import TextTagger
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ def __dir__() -> list[str]:
 _IR_VERSION, _OPSET = 8, 17
 _MICROSOFT = "com.microsoft"  # onnxruntime's own operators: the Tokenizer is one
 _MOST_BYTES = 2**31 - 2**20  # Protocol Buffers end at 2 GiB; the rest of the graph is small
-_PAD = " "  # fills short rows of tokens; no token contains it
 _LETTERS = r"\pL\pN_"  # Python's \w for RE2, whose own \w knows ASCII alone
 # How many letters a word has at least, by scikit-learn's token_pattern.
 _LEAST_LETTERS = {r"(?u)\b\w\w+\b": 2, r"\b\w\w+\b": 2, r"(?u)\b\w+\b": 1, r"\b\w+\b": 1, r"\w+": 1}
@@ -55,14 +54,17 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     Parameters
     ----------
     model : estimator
-        A fitted member of the family or one of its searches, with ``kernel="linear"``, or a `TextTagger`.
+        A fitted member of the family or one of its searches, with ``kernel="linear"``, a `TextTagger`, or a
+        pipeline that ends in one of them. Before it may stand TfidfVectorizer, CountVectorizer,
+        TfidfTransformer, StandardScaler, MaxAbsScaler, Normalizer, TruncatedSVD, PCA and unions of these.
     top_k : int, optional
         Add the k best labels of every row to the outputs, in the order of ``predict_top_k``: among equal
         scores, the label that comes first. Runtimes round differently from NumPy, so labels whose scores
         differ in the last digit only, or would be equal in exact arithmetic, may change places.
     text : bool, default=True
-        Whether the graph of a `TextTagger` takes texts; it then needs onnxruntime, whose tokenizer it uses.
-        False gives a graph that takes what ``transform`` returns, as a dense array. No matter for others.
+        Whether the graph of a model for texts takes texts; it then needs onnxruntime, whose tokenizer it
+        uses. False leaves the vectorizer out: the graph takes what its ``transform`` returns, as a dense
+        array.
 
     Returns
     -------
@@ -75,8 +77,8 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     Raises
     ------
     ValueError
-        If the model has a kernel, takes more than 2 GB, or turns texts into features in a way that ONNX
-        operators do not repeat.
+        If the model has a kernel, takes more than 2 GB, or makes features in a way that ONNX operators do
+        not repeat.
     ImportError
         Without the package onnx.
 
@@ -95,85 +97,52 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     ['scores', 'top_indices', 'top_scores', 'top_labels']
     """
     text = check_flag("text", text)
-    tagger = model if isinstance(model, TextTagger) else None
-    if tagger is not None:
-        check_is_fitted(tagger)
-        model = tagger.model_
-    _check_linear(model)
-    model = at_home(model)
+    inner = inner_model(model, "to_onnx")
+    fitted, steps = inner.model, _leaves(inner.steps)
+    if fitted.flat_output_:
+        raise ValueError("The model was fitted to a 1-D y. Fit it to y.reshape(-1, 1).")
+    if getattr(fitted, "kernel_", None) is not None:
+        raise ValueError(
+            f"The model has kernel={shown(fitted.kernel)}. Fit a linear model, for example on features of "
+            "sklearn.kernel_approximation.Nystroem."
+        )
     if top_k is not None:
-        top_k = check_integer("top_k", top_k, 1, len(model.intercept_))
-    front = _TextFront(tagger.vectorizer_) if tagger is not None and text else None
-    weights = _weights(model)
-    graph = _Graph(_numbers_of(model.intercept_.dtype))
-    features = graph.input_features(len(model.factors_.U)) if front is None else front.add_to(graph)
-    classes = np.asarray(model.classes_ if tagger is None else tagger.classes_)
-    _add_scores(graph, features, weights, model)
+        top_k = check_integer("top_k", top_k, 1, len(fitted.intercept_))
+    graph = _Graph(fitted.factors_.U.dtype)
+    reads_texts, first = inner.reads_texts and text, (*steps, fitted)[0]
+    if inner.reads_texts and not text:
+        steps = _leaves(inner.steps[1:]) if isinstance(model, TextTagger) else steps[1:]
+        first = (*steps, fitted)[0]
+    if reads_texts:
+        features = _texts(graph, steps.pop(0))
+    else:
+        features = graph.input("features", graph.number, ["n", first.n_features_in_])
+    features = _all_transformed(graph, steps, features)
+    _add_scores(graph, features, fitted)
+    classes = np.asarray(fitted.classes_)
     if top_k is not None:
-        _add_top(graph, top_k, model.unseen_labels_, classes)
-    described = {"labels": [str(name) for name in classes], "features": _feature_names(model, tagger)}
-    metadata = {key: json.dumps(names, ensure_ascii=False) for key, names in described.items() if names}
-    kind = type(model).__name__ if tagger is None else f"{type(tagger).__name__}({type(model).__name__})"
-    return graph.finished(metadata | {"model": kind, "lrml_version": __version__})
+        _add_top(graph, top_k, fitted.unseen_labels_, classes)
+    names = None if inner.reads_texts else getattr(first, "feature_names_in_", None)
+    described = {"labels": classes, "features": () if names is None else names}
+    kind = type(fitted).__name__ if not inner.steps else f"{type(model).__name__}({type(fitted).__name__})"
+    return graph.finished(
+        {name: json.dumps([*map(str, of)], ensure_ascii=False) for name, of in described.items() if len(of)}
+        | {"model": kind, "lrml_version": __version__}
+    )
 
 
-def _check_linear(model: Any) -> None:
-    if not isinstance(model, LowRankModel):
-        raise TypeError(
-            f"model must be one of lrml's estimators or a TextTagger, got {shown(model)}. "
-            "Pass the last step of a pipeline, and export the steps before it on their own."
-        )
-    check_is_fitted(model)
-    if getattr(model, "flat_output_", None):
-        raise ValueError(
-            "an exported model must be fitted to a label matrix, got one fitted to a 1-D y. Fit it to "
-            "y.reshape(-1, 1)."
-        )
-    if getattr(model, "kernel_", None) is not None:
-        raise ValueError(
-            f"an exported model must have kernel='linear', got kernel={shown(model.kernel)}. Fit a linear "
-            "model, for example on features of sklearn.kernel_approximation.Nystroem."
-        )
+def _leaves(steps: Any) -> list[Any]:
+    """Return transformers in their order, without the pipelines around them."""
+    inside = (
+        _leaves([one for _, one in step.steps]) if isinstance(step, Pipeline) else [step] for step in steps
+    )
+    return [step for step in chain.from_iterable(inside) if step not in (None, "passthrough")]
 
 
-def _weights(model: Any) -> list[Any]:
-    """Return what X is multiplied by, one matrix or two, after a look at their size."""
-    U, s, V = model.factors_
-    d, n_labels, rank = len(U), len(V), len(s)
-    by_factors = rank * (d + n_labels) < d * n_labels
-    numbers = (rank * (d + n_labels) if by_factors else d * n_labels) + n_labels
-    size = numbers * U.dtype.itemsize
-    if size > _MOST_BYTES:
-        smaller = "a model of lower rank" if U.dtype == np.float32 else "it to X of dtype float32"
-        raise ValueError(
-            f"an ONNX file must be smaller than 2 GB, got a model of {size / 1e9:.1f} GB ({d} features, "
-            f"{n_labels} labels, rank {rank}). Fit {smaller}, or keep it with lrml.save."
-        )
-    return [U * s, V.T] if by_factors else [model.coef_.T]
-
-
-def _feature_names(model: Any, tagger: Any) -> list[str] | None:
-    if tagger is not None:
-        return None  # as many as words: the graph has them, or the vectorizer
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
-
-
-def _numbers_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
-
-
-@dataclass
 class _Graph:
-    """Nodes, constants, inputs and outputs of a graph that is being built."""
+    """Nodes, constants, inputs and outputs of a graph that is being built; all numbers of one precision."""
 
-    dtype: np.dtype[Any]
-    nodes: list[Any] = field(default_factory=list)
-    constants: dict[str, Any] = field(default_factory=dict)
-    inputs: list[Any] = field(default_factory=list)
-    outputs: list[Any] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, dtype: np.dtype[Any]) -> None:
         try:
             from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415 - an optional package
         except ImportError as error:
@@ -181,61 +150,70 @@ class _Graph:
                 'Export needs the package onnx, which is not installed. Get it with: pip install "lrml[onnx]"'
             ) from error
         self.helper, self.numpy_helper, self.types = helper, numpy_helper, TensorProto
+        self.dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)
         self.number = helper.np_dtype_to_tensor_dtype(self.dtype)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self.n_bytes = 0
 
-    def node(self, kind: str, *given: str, name: str, **attributes: Any) -> str:
-        """Add a node with one output and return the name of that."""
-        self.nodes.append(self.helper.make_node(kind, list(given), [name], name=name, **attributes))
-        return name
+    def node(self, kind: str, *given: str, named: tuple[str, ...] = (), **attributes: Any) -> str:
+        """Add a node, and return the name of its first output."""
+        name = f"{kind}_{len(self.nodes)}"
+        self.nodes.append(self.helper.make_node(kind, given, named or (name,), name=name, **attributes))
+        return named[0] if named else name
 
-    def constant(self, name: str, value: Any) -> str:
+    def constant(self, value: Any) -> str:
         """Add numbers, in the graph's precision, or text, or whole numbers."""
-        array = np.asarray(value)
-        if array.dtype.kind == "f":
-            array = array.astype(self.dtype)
-        elif array.dtype.kind in "OUT":
-            array = array.astype(object)
-        self.constants[name] = self.numpy_helper.from_array(np.ascontiguousarray(array), name)
+        array, name = np.asarray(value), f"constant_{len(self.constants)}"
+        kinds: dict[str, Any] = {"f": self.dtype, "O": object, "U": object}
+        array = array.astype(kinds.get(array.dtype.kind, array.dtype), order="C")
+        self.constants.append(self.numpy_helper.from_array(array, name))
         return name
+
+    def reserve(self, n_numbers: int) -> None:
+        """Refuse numbers, before they are made, for which a file of ONNX has no room."""
+        self.n_bytes += n_numbers * self.dtype.itemsize
+        if self.n_bytes > _MOST_BYTES:
+            smaller = "a model of lower rank" if self.dtype == np.float32 else "it to X of dtype float32"
+            raise ValueError(
+                f"The model has {self.n_bytes / 1e9:.1f} GB, and an ONNX file ends at 2 GB. Fit {smaller}, "
+                "or keep it with lrml.save."
+            )
 
     def input(self, name: str, kind: int, shape: list[Any]) -> str:
         self.inputs.append(self.helper.make_tensor_value_info(name, kind, shape))
         return name
 
-    def input_features(self, n_features: int) -> str:
-        return self.input("features", self.number, ["n", n_features])
-
     def output(self, name: str, kind: int, width: int) -> None:
         self.outputs.append(self.helper.make_tensor_value_info(name, kind, ["n", width]))
 
     def finished(self, metadata: dict[str, str]) -> onnx.ModelProto:
-        graph = self.helper.make_graph(
-            self.nodes, "lrml", self.inputs, self.outputs, list(self.constants.values())
-        )
+        graph = self.helper.make_graph(self.nodes, "lrml", self.inputs, self.outputs, self.constants)
         versions = [self.helper.make_opsetid("", _OPSET)]
         if any(node.domain == _MICROSOFT for node in self.nodes):
             versions.append(self.helper.make_opsetid(_MICROSOFT, 1))
+        made_by = {"producer_name": "lrml", "producer_version": __version__}
         model: onnx.ModelProto = self.helper.make_model(
-            graph,
-            opset_imports=versions,
-            ir_version=_IR_VERSION,
-            producer_name="lrml",
-            producer_version=__version__,
+            graph, opset_imports=versions, ir_version=_IR_VERSION, **made_by
         )
         self.helper.set_model_props(model, metadata)
         return model
 
 
-def _add_scores(graph: _Graph, features: str, weights: list[Any], model: Any) -> None:
-    n_labels, product = len(model.intercept_), features
-    for place, matrix in enumerate(weights):
-        product = graph.node(
-            "MatMul", product, graph.constant(f"weights_{place}", matrix), name=f"product_{place}"
-        )
-    graph.node("Add", product, graph.constant("intercept", model.intercept_), name="scores")
+def _add_scores(graph: _Graph, features: str, model: Any) -> None:
+    """Multiply features by W, or by its factors if these have fewer numbers, and add the intercept."""
+    U, s, V = model.factors_
+    d, n_labels, rank = len(U), len(V), len(s)
+    by_factors = rank * (d + n_labels) < d * n_labels
+    graph.reserve(rank * (d + n_labels) if by_factors else d * n_labels)
+    for matrix in (U * s, V.T) if by_factors else (model.coef_.T,):
+        features = graph.node("MatMul", features, graph.constant(matrix))
+    graph.node("Add", features, graph.constant(model.intercept_), named=("scores",))
     graph.output("scores", graph.number, n_labels)
     if model.loss_ == "logistic":
-        graph.node("Sigmoid", "scores", name="probabilities")
+        graph.node("Sigmoid", "scores", named=("probabilities",))
         graph.output("probabilities", graph.number, n_labels)
 
 
@@ -243,120 +221,125 @@ def _add_top(graph: _Graph, k: int, unseen: Any, classes: Any) -> None:
     """Add the k best labels; TopK itself prefers the first of equal ones."""
     ranked = "scores"
     if unseen.any():  # nothing is known about them: they come last, whatever their score
-        least = graph.constant("least", -np.inf)
-        ranked = graph.node("Where", graph.constant("unseen", unseen), least, "scores", name="ranked")
-    graph.nodes.append(
-        graph.helper.make_node(
-            "TopK", [ranked, graph.constant("k", np.array([k]))], ["top_ranked", "top_indices"], name="top"
-        )
-    )
-    graph.node("GatherElements", "scores", "top_indices", name="top_scores", axis=1)
+        ranked = graph.node("Where", graph.constant(unseen), graph.constant(-np.inf), "scores")
+    graph.node("TopK", ranked, graph.constant(np.array([k])), named=("top_ranked", "top_indices"))
+    graph.node("GatherElements", "scores", "top_indices", named=("top_scores",), axis=1)
     named = classes.dtype.kind not in "iu"
-    names = graph.constant("label_names", classes.astype(str) if named else classes.astype(np.int64))
-    graph.node("Gather", names, "top_indices", name="top_labels")
+    names = graph.constant(classes.astype(str) if named else classes.astype(np.int64))
+    graph.node("Gather", names, "top_indices", named=("top_labels",))
     graph.output("top_indices", graph.types.INT64, k)
     graph.output("top_scores", graph.number, k)
     graph.output("top_labels", graph.types.STRING if named else graph.types.INT64, k)
 
 
-class _TextFront:
-    """scikit-learn's bag of words, as far as ONNX operators repeat it."""
+def _transformed(graph: _Graph, step: Any, X: str) -> str:  # noqa: C901, PLR0912 - a case for each kind
+    """Add what a transformer of scikit-learn does with numbers; return the name of its result."""
 
-    def __init__(self, vectorizer: Any) -> None:
-        """Check a fitted vectorizer, and say what stands in the way."""
+    def then(kind: str, value: Any) -> None:
+        nonlocal X
+        X = graph.node(kind, X, graph.constant(value))
 
-        def refuse(rule: str, got: str) -> ValueError:
-            return ValueError(
-                f"a graph that takes texts needs {rule}, got {got}. Pass text=False (--no-text) for a graph "
-                "that takes features, or fit with another vectorizer."
+    match step:
+        case StandardScaler():
+            if step.with_mean:
+                then("Sub", step.mean_)
+            if step.with_std:
+                then("Div", step.scale_)
+        case MaxAbsScaler() if not getattr(step, "clip", False):
+            then("Div", step.scale_)
+        case Normalizer():
+            X = _of_length_one(graph, X, step.norm)
+        case TfidfTransformer():
+            if step.sublinear_tf:  # 0 for 0, and 1 + log x for x
+                none = graph.node("Equal", X, graph.constant(0.0))
+                logs = graph.node("Log", graph.node("Where", none, graph.constant(1.0), X))
+                more = graph.node("Add", logs, graph.constant(1.0))
+                X = graph.node("Where", none, graph.constant(0.0), more)
+            if step.use_idf:
+                then("Mul", step.idf_)
+            X = X if step.norm is None else _of_length_one(graph, X, step.norm)
+        case TruncatedSVD() | PCA():
+            graph.reserve(step.components_.size)
+            if isinstance(step, PCA):
+                then("Sub", step.mean_)
+            then("MatMul", step.components_.T)
+            if getattr(step, "whiten", False):
+                scale = np.sqrt(step.explained_variance_)
+                then("Div", np.maximum(scale, np.finfo(scale.dtype).eps))
+        case FeatureUnion() if not step.transformer_weights:
+            kept = [_leaves([one]) for _, one in step.transformer_list if one != "drop"]
+            X = graph.node("Concat", *(_all_transformed(graph, part, X) for part in kept), axis=1)
+        case _:
+            raise ValueError(
+                f"ONNX cannot repeat {shown(step)}. Use a transformer that lrml.to_onnx names, or export the "
+                "last step alone, and transform what it is given."
             )
+    return X
 
-        if type(vectorizer) not in (CountVectorizer, TfidfVectorizer):
-            raise refuse("a TfidfVectorizer or CountVectorizer of scikit-learn", shown(vectorizer))
-        wanted = {"analyzer": "word", "strip_accents": None, "preprocessor": None, "tokenizer": None}
-        for name, value in wanted.items():
-            if (got := getattr(vectorizer, name)) != value:
-                raise refuse(f"{name}={value!r}", f"{name}={shown(got)}")
-        if vectorizer.token_pattern not in _LEAST_LETTERS:
-            known = " or ".join(repr(pattern) for pattern in list(_LEAST_LETTERS)[::2])
-            raise refuse(f"token_pattern {known}", shown(vectorizer.token_pattern))
-        self.vectorizer = vectorizer
 
-    def _gap(self) -> str:
-        """Return what stands between words, for RE2: no letters, and stop words among them."""
-        gap = f"[^{_LETTERS}]+"
-        stop_words = [word for word in self.vectorizer.get_stop_words() or () if re.fullmatch(r"\w+", word)]
-        if not stop_words:
-            return gap
-        stops = f"(?:(?:{'|'.join(sorted(stop_words))})(?:{gap}|$))"
-        return f"{gap}{stops}*|^{stops}+"
+def _all_transformed(graph: _Graph, steps: list[Any], X: str) -> str:
+    """Add transformers one after the other."""
+    for step in steps:
+        X = _transformed(graph, step, X)
+    return X
 
-    def add_to(self, graph: _Graph) -> str:
-        """Add the way from texts to features; return the name of the features."""
-        found = graph.input("text", graph.types.STRING, ["n"])
-        if self.vectorizer.lowercase:
-            # Where no word needs it, no locale has to be installed beside "C", which every system has.
-            words = chain(self.vectorizer.vocabulary_, self.vectorizer.get_stop_words() or ())
-            locale = "C" if all(map(str.isascii, words)) else "C.UTF-8"
-            found = graph.node(
-                "StringNormalizer", found, name="lower", case_change_action="LOWER", locale=locale
-            )
-        found = graph.node(
-            "Tokenizer",
-            found,
-            name="tokens",
-            domain=_MICROSOFT,
-            mark=0,
-            mincharnum=_LEAST_LETTERS[self.vectorizer.token_pattern],
-            pad_value=_PAD,
-            separators=[self._gap()],
+
+def _of_length_one(graph: _Graph, X: str, norm: str) -> str:
+    """Divide rows by their norm; those without one stay."""
+    kind, of = ("ReduceMax", graph.node("Abs", X)) if norm == "max" else (f"Reduce{norm.upper()}", X)
+    length = graph.node(kind, of, axes=[1])
+    least = 10 * float(np.finfo(str(graph.dtype)).eps)  # as in scikit-learn
+    empty = graph.node("Less", length, graph.constant(least))
+    return graph.node("Div", X, graph.node("Where", empty, graph.constant(1.0), length))
+
+
+def _texts(graph: _Graph, vectorizer: Any) -> str:
+    """Add scikit-learn's bag of words, as far as ONNX operators repeat it; return its name."""
+    wanted = {"analyzer": "word", "strip_accents": None, "preprocessor": None, "tokenizer": None}
+    wrong = [name for name, value in wanted.items() if getattr(vectorizer, name, value) != value]
+    if getattr(vectorizer, "token_pattern", None) not in _LEAST_LETTERS:
+        wrong.append("token_pattern")
+    if type(vectorizer) not in (CountVectorizer, TfidfVectorizer) or wrong:
+        values = "".join(f" with {name}={shown(getattr(vectorizer, name, None))}" for name in wrong)
+        raise ValueError(
+            f"ONNX cannot cut texts into words as {shown(vectorizer)}{values} does. Pass text=False "
+            "(--no-text) for a graph that takes features, or fit with a TfidfVectorizer of words."
         )
-        counts = self._counts(graph, found)
-        if graph.dtype != np.float32:
-            counts = graph.node("Cast", counts, name="numbers", to=graph.number)
-        return self._weighted(graph, counts)
-
-    def _counts(self, graph: _Graph, tokens: str) -> str:
-        """Add the n-grams' counts; the pool lists single words, then pairs, and so on."""
-        low, high = self.vectorizer.ngram_range
-        pools: list[list[str]] = [[] for _ in range(high)]
-        columns: list[list[int]] = [[] for _ in range(high)]
-        for ngram, column in self.vectorizer.vocabulary_.items():
-            words = ngram.split(" ")
-            pools[len(words) - 1] += words
-            columns[len(words) - 1].append(column)
-        starts = np.cumsum([0, *map(len, pools[:-1])]).tolist()
-        return graph.node(
-            "TfIdfVectorizer",
-            tokens,
-            name="counts",
-            mode="TF",
-            min_gram_length=low,
-            max_gram_length=high,
-            max_skip_count=0,
-            ngram_counts=starts,
-            ngram_indexes=list(chain.from_iterable(columns)),
-            pool_strings=list(chain.from_iterable(pools)),
-        )
-
-    def _weighted(self, graph: _Graph, counts: str) -> str:
-        """Add what a TfidfVectorizer makes of counts: 1 + log, inverse document frequency, unit length."""
-        vectorizer = self.vectorizer
-        if vectorizer.binary:
-            counts = graph.node("Min", counts, graph.constant("one", 1.0), name="occurs")
-        if not isinstance(vectorizer, TfidfVectorizer):
-            return counts
-        if vectorizer.sublinear_tf:  # 0 for 0, and 1 + log n for n
-            one = graph.constant("one", 1.0)
-            logs = graph.node("Log", graph.node("Max", counts, one, name="at_least_1"), name="logs")
-            counts = graph.node(
-                "Add", graph.node("Min", counts, one, name="at_most_1"), logs, name="sublinear"
-            )
-        if vectorizer.use_idf:
-            counts = graph.node("Mul", counts, graph.constant("idf", vectorizer.idf_), name="tfidf")
-        if vectorizer.norm is None:
-            return counts
-        length = graph.node(f"Reduce{vectorizer.norm.upper()}", counts, name="length", axes=[1])
-        empty = graph.node("Equal", length, graph.constant("zero", 0.0), name="is_empty")
-        divisor = graph.node("Where", empty, graph.constant("one", 1.0), length, name="divisor")
-        return graph.node("Div", counts, divisor, name="normalized")
+    found = graph.input("text", graph.types.STRING, ["n"])
+    stop_words = vectorizer.get_stop_words() or ()
+    if vectorizer.lowercase:
+        # Where no word needs it, no locale has to be installed beside "C", which every system has.
+        locale = "C" if all(map(str.isascii, chain(vectorizer.vocabulary_, stop_words))) else "C.UTF-8"
+        found = graph.node("StringNormalizer", found, case_change_action="LOWER", locale=locale)
+    # What stands between words, for RE2: no letters, and stop words among them.
+    gap = f"[^{_LETTERS}]+"
+    if stops := "|".join(sorted(word for word in stop_words if re.fullmatch(r"\w+", word))):
+        gap = f"{gap}(?:(?:{stops})(?:{gap}|$))*|^(?:(?:{stops})(?:{gap}|$))+"
+    cut: dict[str, Any] = {
+        "mark": 0,
+        "mincharnum": _LEAST_LETTERS[vectorizer.token_pattern],
+        "separators": [gap],
+    }
+    # The pad fills short rows of tokens; no token contains it.
+    found = graph.node("Tokenizer", found, domain=_MICROSOFT, pad_value=" ", **cut)
+    low, high = vectorizer.ngram_range
+    pools: list[list[str]] = [[] for _ in range(high)]  # single words, then pairs, and so on
+    columns: list[list[int]] = [[] for _ in range(high)]
+    for ngram, column in vectorizer.vocabulary_.items():
+        words = ngram.split(" ")
+        pools[len(words) - 1] += words
+        columns[len(words) - 1].append(column)
+    counted: dict[str, Any] = {
+        "min_gram_length": low,
+        "max_gram_length": high,
+        "max_skip_count": 0,
+        "mode": "TF",
+    }
+    counted["ngram_counts"] = np.cumsum([0, *map(len, pools[:-1])]).tolist()
+    counted |= {"ngram_indexes": [*chain(*columns)], "pool_strings": [*chain(*pools)]}
+    counts = graph.node("TfIdfVectorizer", found, **counted)
+    if graph.dtype != np.float32:
+        counts = graph.node("Cast", counts, to=graph.number)
+    if vectorizer.binary:
+        counts = graph.node("Min", counts, graph.constant(1.0))
+    return _transformed(graph, vectorizer._tfidf, counts) if hasattr(vectorizer, "_tfidf") else counts
