@@ -1,9 +1,9 @@
 """The driver of every fit: rows and what is minimised over them go in, one immutable record comes out.
 
-A fit is solved in a *setting*. Least squares with all labels known needs sums only, and is solved in spectral
-coordinates (`Squares`). Everything else reads the rows at every step: in coordinates (`Losses`), or label by
-label where no penalty joins them (`Separate`). A setting in a subspace tells what that costs, and gives a
-larger one if it is too much.
+Least squares with all labels known needs sums only, and is solved in spectral coordinates (`Squares`).
+Everything else reads the rows at every step: in coordinates (`Losses`), or label by label where no penalty
+joins them. Both are *settings*: one in a subspace tells what that costs, and gives a larger one if it is too
+much.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -72,6 +72,7 @@ _LOOSE_SHARE = 0.998
 
 Model: TypeAlias = tuple[Factors, Array]
 """Factors and intercepts, before they are stored."""
+_Setting = TypeVar("_Setting", "Squares", "Losses")
 
 
 def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
@@ -147,10 +148,10 @@ def record(rows: Rows, spec: Spec, outcome: SolverResult, model: Model, unseen: 
     )
 
 
-def _minimise(setting: Any, start: Any) -> tuple[Any, SolverResult, float | None]:
+def _minimise(setting: _Setting, start: Any) -> tuple[_Setting, SolverResult, float | None]:
     """Solve, and extend a subspace until it costs little; also return what it costs, over the objective."""
     outcome, gained = setting.solve(start), math.inf
-    if setting.coordinates is None or setting.coordinates.subspace is None:
+    if setting.coordinates.subspace is None:
         return setting, outcome, None
     n_iter = outcome.n_iter
     for extension in range(1 + _MOST_EXTENSIONS):
@@ -264,12 +265,10 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
         if start is not None:
             places = xp.nonzero(used)[0]
             start = Start(start.left, take(start.right, places), take(start.intercept, places))
-        setting, outcome, missed = _solved_rows(rows, used, spec, start)
-        (U, s, V), intercept = setting.model(outcome)
+        ((U, s, V), intercept), outcome, missed, problem = _solved_rows(rows, used, spec, start)
         more = {"compression_gap": missed}
-        if spec.certified and spec.space == "coefficients":
-            gap = row_duality_gap(setting.problem, spec.tail.alpha, outcome.solution)
-            more["gap"] = gap + (missed or 0.0)
+        if spec.certified and spec.space == "coefficients" and problem is not None:
+            more["gap"] = row_duality_gap(problem, spec.tail.alpha, outcome.solution) + (missed or 0.0)
         order = xp.where(used, xp.cumulative_sum(xp.astype(used, xp.int64)) - 1, 0)
         factors = Factors(U, s, xp.where(used[:, None], xp.take(V, order, axis=0), 0.0))
         intercept = xp.where(used, xp.take(intercept, order), constants)
@@ -279,61 +278,42 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
 
 def _solved_rows(
     rows: Rows, used: Array, spec: Spec, start: Start | None
-) -> tuple[Any, SolverResult, float | None]:
-    """Minimise.
+) -> tuple[Model, SolverResult, float | None, RowProblem | None]:
+    """Minimise; return the model of the labels in use, how it ended, what a subspace costs, and the problem.
 
     Where hardly anything limits the free singular values, a fit can end near a saddle point and not show it.
     Then it is compared with one that starts from the solution without the penalty.
     """
     # A penalty grows and is concave in each value, so it is 0 for all if it is 0 for some that are positive.
     alone = spec.solver == "auto" and spec.penalty.value(np.ones(min(rows.shape[1:]))) == 0
-    alone = alone and rows.n_passes is None and rows.place.is_host and not spec.certified
-    first = (Separate if alone else Losses).of(rows, used, spec, start)
-    found = _minimise(first, first.inside(start))
-    setting, outcome, _ = found
-    if start is not None or alone or not setting.is_loose(outcome):
+    if alone and rows.n_passes is None and rows.place.is_host and not spec.certified:
+        outcome = _one_by_one(rows, used, spec, start)
+        return (outcome.factors, outcome.intercept), outcome, None, None
+    first = Losses.of(rows, used, spec, start)
+    setting, outcome, missed = _minimise(first, first.inside(start))
+    found = setting.model(outcome), outcome, missed, setting.problem
+    if start is not None or not setting.is_loose(outcome):
         return found
     scale = loss_scale(rows, spec.loss, fit_intercept=spec.fit_intercept)
     ridge = scale * spectrum_of(rows, fit_intercept=spec.fit_intercept).ridge_leaving(_LOOSE_SHARE)
     without: dict[str, Any] = {"alpha": 0.0, "theta": 0, "max_rank": None, "certified": False}
     bare = replace(spec, **without, ridge=ridge, solver="auto", callback=None)
-    unpenalised, end, _ = _solved_rows(rows, used, bare, None)
-    (U, s, V), intercept = unpenalised.model(end)
+    ((U, s, V), intercept), *_ = _solved_rows(rows, used, bare, None)
     rival = _solved_rows(rows, used, spec, Start(U * s, V, intercept))
     return rival if rival[1].objective < (1.0 - (spec.tol or 0.0)) * outcome.objective else found
 
 
-@dataclass(frozen=True, eq=False)
-class Separate:
-    """A loss over rows in memory, for the labels in use, each of which is solved on its own."""
+def _one_by_one(rows: Rows, used: Array, spec: Spec, start: Start | None) -> SolverResult:
+    """Solve each label on its own, for rows in memory; the problem serves all fits that may follow."""
+    dtype, dual = rows.precision_for(spec.tol or 0.0), rows.shape[1] > rows.shape[0] and start is None
 
-    problem: SeparableProblem
-    spec: Spec
-    coordinates: None = None
+    def make() -> SeparableProblem:
+        labelled = replace(rows.select_labels(used), dtype=dtype)
+        return SeparableProblem(labelled, spec.loss, fit_intercept=spec.fit_intercept, dual=dual)
 
-    @classmethod
-    def of(cls, rows: Rows, used: Array, spec: Spec, start: Start | None) -> Self:
-        """Return the problem, which is made once for all fits that may follow."""
-        dtype, dual = rows.precision_for(spec.tol or 0.0), rows.shape[1] > rows.shape[0] and start is None
-
-        def make() -> SeparableProblem:
-            labelled = replace(rows.select_labels(used), dtype=dtype)
-            return SeparableProblem(labelled, spec.loss, fit_intercept=spec.fit_intercept, dual=dual)
-
-        key = (spec.loss.name, dtype, spec.fit_intercept, dual)
-        return cls(rows.kept("separable", key, make).with_ridge(float(spec.ridge or 0.0)), spec)
-
-    def inside(self, start: Start | None) -> Any:
-        """Return a start in the space of the model as the solver takes it."""
-        return None if start is None else (start.left @ start.right.T, start.intercept)
-
-    def solve(self, start: Any) -> SolverResult:
-        """Solve label by label."""
-        return solve_separable(self.problem, start=start, **self.spec.limits)
-
-    def model(self, outcome: SolverResult) -> Model:
-        """Return factors and intercepts of a solution."""
-        return outcome.factors, outcome.intercept
+    problem = rows.kept("separable", (spec.loss.name, dtype, spec.fit_intercept, dual), make)
+    begin = None if start is None else (start.left @ start.right.T, start.intercept)
+    return solve_separable(problem.with_ridge(float(spec.ridge or 0.0)), start=begin, **spec.limits)
 
 
 @dataclass(frozen=True, eq=False)
