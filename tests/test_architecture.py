@@ -17,7 +17,7 @@ import lrml
 SOURCE = Path(lrml.__file__).parent
 NUMERIC_HALF = {
     *("core", "solvers", "estimators", "engines", "theory", "completion", "text", "inspection", "displays"),
-    *("metrics", "model_selection", "thresholds", "blocks", "_ranking", "_door", "_checkpoints"),
+    *("metrics", "model_selection", "thresholds", "blocks", "_ranking", "_door"),
 }
 
 CEILINGS = {

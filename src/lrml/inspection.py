@@ -28,6 +28,8 @@ def __dir__() -> list[str]:
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
+# What a description takes from the attributes of a model.
+_FACTS = ("rank", "nbytes", "loss", "status", "objective", "converged", "n_iter")
 _CLEAR = 0.2  # a smaller cosine is not called a relation
 _MOST_PANELS, _LONGEST_NAME = 6, 28
 _BLOCK = 1 << 20  # cosines at once
@@ -115,13 +117,7 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
         params=_plain(fitted.get_params(deep=False)) | ({"best_params": _plain(best)} if best else {}),
         n_features=len(fitted.factors_.U),
         n_labels=len(names),
-        rank=int(fitted.rank_),
-        nbytes=int(fitted.nbytes_),
-        loss=fitted.loss_,
-        status=fitted.status_,
-        objective=float(fitted.objective_),
-        converged=bool(fitted.converged_),
-        n_iter=int(fitted.n_iter_),
+        **{name: getattr(fitted, f"{name}_") for name in _FACTS},
         unseen_labels=int(np.count_nonzero(fitted.unseen_labels_)),
         singular_values=np.asarray(fitted.singular_values_, dtype=np.float64).tolist(),
         theta=free_values(fitted),

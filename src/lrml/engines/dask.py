@@ -31,10 +31,9 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError(f'A cluster needs Dask ({error}). Run: pip install "lrml[dask]"') from error
 
-from lrml._checkpoints import Kept, digest_of
 from lrml._door import check_names
 from lrml._shown import shown
-from lrml.blocks import BlockError, BlockSource, Checkpoint, Door, RowBlock
+from lrml.blocks import BlockError, BlockSource, Checkpoint, Door, Kept, RowBlock, digest_of
 from lrml.core.arrays import is_sparse, one_blas_thread
 from lrml.core.rows import Schema, Spread, added
 from lrml.datasets import Source

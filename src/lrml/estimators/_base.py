@@ -1,4 +1,4 @@
-"""What all models share, the attributes of a fit, scores, predictions; and members of the family."""
+"""What models share: the attributes of a fit, scores, decisions on labels; and members of the family."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cache, partial
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lrml import metrics
 from lrml._door import (
     check_features,
     check_label_names,
@@ -26,17 +27,29 @@ from lrml._door import (
     moved,
     warn_of_ranges,
 )
-from lrml.core.arrays import HOST, Array, Place, at_home, dtype_name, is_sparse, to_host, to_numpy
-from lrml.core.coordinates import RidgeRegressions, coordinates_of
+from lrml._ranking import TopK
+from lrml.core.arrays import (
+    HOST,
+    Array,
+    Place,
+    at_home,
+    dtype_name,
+    is_sparse,
+    namespace,
+    to_host,
+    to_numpy,
+)
+from lrml.core.checks import check_integer
+from lrml.core.coordinates import RidgeRegressions
+from lrml.core.losses import LogisticLoss
 from lrml.core.moments import Statistics, extremes, without_weightless
 from lrml.core.rows import Rows
 from lrml.estimators._block_fits import MOST_KEPT, BlockFits
-from lrml.estimators._cuts import automatic_cut
+from lrml.estimators._cuts import automatic_cut, left_out_scores
 from lrml.estimators._defaults import Spec
 from lrml.estimators._fit import fit, regressions
-from lrml.estimators._fitted import Fitted, Sums, in_order
+from lrml.estimators._fitted import Fitted, Sums, in_order, of_fit
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
-from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters, check_together
 from lrml.estimators._scores import Scores, counted_from, r_squared
 from lrml.thresholds import Cut
@@ -51,20 +64,6 @@ def _has_closed_form(model: Any) -> bool:
 def _defaults(kind: Any) -> Mapping[str, Any]:
     """Return the defaults of the constructor, which need no check."""
     return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
-
-
-def of_fit(name: str) -> Any:
-    """Return a public attribute that is read from the record of the fit, if that has it."""
-    get = attrgetter(name)
-
-    def read(model: Any) -> Any:
-        fitted = vars(model).get("fitted_")
-        found = None if fitted is None else get(fitted)
-        if found is None:
-            raise AttributeError(f"this {type(model).__name__} has no {name} of a fit. Call fit first.")
-        return found
-
-    return property(read)
 
 
 class LowRankModel(MultiOutputMixin, BaseEstimator):
@@ -306,12 +305,8 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
                 f"leave-one-out scores need the squared loss with all labels known, not {params.loss.name!r} "
                 f"{'' if rows.all_known else 'or unknown labels'}. Use scikit-learn's cross_val_predict."
             )
-        # All directions of a kernel matrix, before the fit asks for the leading ones only.
-        rows = replace(rows, only_exact=True)
-        space = coordinates_of(rows, fit_intercept=params.fit_intercept)
-        everyone, precise = np.arange(rows.shape[0]), {"precise": True}
-        scorer = LeaveOneOut(space, rows, everyone, fit_intercept=params.fit_intercept, **precise)
-        scores = scorer.of(model._regressions(rows, params))(slice(None))
+        rows, everyone = replace(rows, only_exact=True), np.arange(rows.shape[0])
+        scores = left_out_scores(model, rows, params, everyone, precise=True)
         scores = rows.home.asarray(scores, dtype_name(rows.X))
         if not rows.schema.flat or params.targets == "real":
             return scores[:, 0] if rows.schema.flat else scores
@@ -340,6 +335,119 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
         if sample_weight is not None:
             sample_weight = to_host(check_sample_weight(sample_weight, scores.shape[0], place))
         return Y, scores, known, sample_weight
+
+
+def _has_probabilities(model: Any) -> bool:
+    """Only the logistic loss makes probabilities of scores."""
+    if getattr(model, "loss_", getattr(model, "loss", "squared")) != "logistic":
+        raise AttributeError(
+            "predict_proba needs loss='logistic'. Or calibrate the scores of each label: "
+            "MultiOutputClassifier(CalibratedClassifierCV(model))."
+        )
+    return True
+
+
+class LabelModel(ClassifierMixin):
+    """A `LowRankModel` whose targets are 0/1 labels."""
+
+    _targets = "binary"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    @property
+    def _cut(self: Any) -> npt.NDArray[np.float64]:
+        """Where scores are cut."""
+        found = check_threshold(self._decision_threshold, self.fitted_.n_labels, self.fitted_.loss.threshold)
+        return np.asarray(found)
+
+    def decision_function(self: Any, X: Any) -> Array:
+        """Real-valued scores, X coef_ᵀ + intercept_, of shape (n, L).
+
+        Of shape (n,) if y was 1-D, and then counted from the threshold: from 0 on, ``predict`` gives the
+        second class, as wrappers such as scikit-learn's `OneVsRestClassifier` expect.
+        """
+        scores = self._scores(X)
+        return counted_from(self._cut, scores) if self.flat_output_ else scores
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
+    def predict_proba(self: Any, X: Any) -> Array:
+        """Probability of every label, 1/(1 + exp(−score)), of shape (n, L); with the logistic loss only.
+
+        As from scikit-learn's one-vs-rest classifiers, rows do not add up to 1. Of shape (n, 2) if y was 1-D.
+        """
+        probability = LogisticLoss().probability(self._scores(X))
+        if not self.flat_output_:
+            return probability
+        return namespace(probability).concat([1.0 - probability, probability], axis=1)
+
+    def predict(self: Any, X: Any) -> Any:
+        """Labels whose score reaches ``threshold``, 0/1 of shape (n, L).
+
+        A SciPy ``csr_array`` if the model was fitted on a sparse Y (dense on a device). Of shape (n,) if it
+        was 1-D, with its classes: where X is if they are numbers, on the host otherwise.
+        """
+        X = self._validated(X)
+        if not self.flat_output_:
+            return self.fitted_.decided(X, self._cut, sparse=self.sparse_output_)
+        positive = counted_from(self._cut, self.fitted_.scores(X)) >= 0
+        return self.fitted_.class_of(namespace(positive).astype(positive, namespace(positive).int64))
+
+    def predict_top_k(self: Any, X: Any, k: int | None = None) -> TopK:
+        """Return the k labels with the largest scores for every row, best first.
+
+        Exact, for any number of labels: the scores come in blocks of rows and labels. Among equal scores the
+        label that comes first is better. Labels without a positive training example come last, whatever their
+        score, because nothing is known about them. At the end of a pipeline, or in a search of scikit-learn,
+        call ``lrml.predict_top_k(pipeline, X, k)``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+        k : int, optional
+            From 1 to the number of labels L; min(5, L) by default.
+
+        Returns
+        -------
+        TopK
+            ``labels`` (n × k; names if Y was a frame, column numbers otherwise) and ``scores`` (n × k). Names
+            are on the host, all else is where X is.
+        """
+        X = self._validated(X)
+        if self.flat_output_:
+            raise ValueError(
+                "predict_top_k ranks the labels of a matrix, but y was 1-D. Use decision_function, or fit "
+                "on y.reshape(-1, 1)."
+            )
+        n_labels = self.fitted_.n_labels
+        count = min(5, n_labels) if k is None else check_integer("k", k, 1, n_labels)
+        columns, scores = self.fitted_.top(X, count)
+        return TopK(self.fitted_.class_of(columns), scores, self.classes_)
+
+    def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
+        """Mean over the examples of the label ranking average precision; the accuracy if y is 1-D.
+
+        Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
+        labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`, and
+        so are unknown labels (NaN in y, or not ``observed``).
+        """
+        Y, scores, known, weights = self._compared(X, y, sample_weight, observed)
+        if self.flat_output_:
+            values = to_numpy((counted_from(self._cut, scores) >= 0) == (Y[:, 0] > 0))
+            counted = np.ones(len(values), np.bool_) if known is None else to_host(known)[:, 0]
+        else:
+            if known is not None:
+                # Ranked below all others, they neither count nor push another label down.
+                xp = namespace(scores)
+                scores = xp.where(known, scores, xp.min(scores) - 1.0)
+            values = to_numpy(metrics.average_precision(Y, scores, per_example=True))
+            counted = np.isfinite(values)
+        if not counted.any():
+            raise ValueError("No row of y has a known label to judge by.")
+        return float(np.average(values[counted], weights=None if weights is None else weights[counted]))
 
 
 class Member(BlockFits, LowRankModel):

@@ -22,9 +22,8 @@ from lrml.core.checks import check_integer
 from lrml.core.linalg import Factors
 from lrml.core.losses import Loss
 from lrml.core.rows import Schema
-from lrml.estimators._base import LowRankModel
+from lrml.estimators._base import LabelModel, LowRankModel
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._labels import LabelModel
 from lrml.estimators._scores import Scores
 
 _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"

@@ -44,7 +44,7 @@ def automatic_cut(model: Any, data: Rows, params: Parameters) -> Any:
     if hasattr(model, "_regressions") and sums_suffice(params.loss, data) and road_of(data) != "compressed":
         if len(counted) > most:
             counted = np.sort(np.random.RandomState(_SEED).permutation(counted)[:most])
-        rows, scores = counted, _leave_one_out_scores(model, data, params, counted)
+        rows, scores = counted, left_out_scores(model, data, params, counted, warm=True)
     else:
         share = min(_HELD_OUT, most / len(counted))
         labels = take(data.Y if is_host(data.Y) else to_numpy(data.Y), counted)  # splits are made on the host
@@ -72,11 +72,15 @@ def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, h
     return cut if isinstance(cut, float) else home.asarray(cut)
 
 
-def _leave_one_out_scores(model: Any, data: Rows, params: Parameters, rows: _Rows) -> Array:
+def left_out_scores(
+    model: Any, data: Rows, params: Parameters, rows: _Rows, *, warm: bool = False, precise: bool = False
+) -> Array:
+    """Leave-one-out scores of some rows, by a fit to all that starts from the last one if ``warm``."""
     quiet = Parameters(**vars(params) | {"callback": None, "verbose": 0})
+    # All directions of a kernel matrix, before the fit asks for the leading ones only.
     space = coordinates_of(data, fit_intercept=params.fit_intercept)
-    scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept)
-    return scorer.of(model._regressions(data, quiet, warm=True))(slice(None))
+    scorer = LeaveOneOut(space, data, rows, fit_intercept=params.fit_intercept, precise=precise)
+    return scorer.of(model._regressions(data, quiet, warm=warm))(slice(None))
 
 
 def _held_out_scores(model: Any, data: Rows, rows: _Rows) -> Array:

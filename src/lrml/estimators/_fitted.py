@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -239,6 +240,20 @@ class Fitted:
         place = Place.of(columns)
         chosen = place.xp.take(place.asarray(classes), place.xp.reshape(columns, (-1,)))
         return place.xp.reshape(chosen, columns.shape)
+
+
+def of_fit(name: str) -> Any:
+    """Return a public attribute that is read from the record of the fit, if that has it."""
+    get = attrgetter(name)
+
+    def read(model: Any) -> Any:
+        fitted = vars(model).get("fitted_")
+        found = None if fitted is None else get(fitted)
+        if found is None:
+            raise AttributeError(f"this {type(model).__name__} has no {name} of a fit. Call fit first.")
+        return found
+
+    return property(read)
 
 
 class Start(NamedTuple):

@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from lrml.core.rows import Rows
-from lrml.estimators._base import LowRankModel
+from lrml.estimators._base import LabelModel, LowRankModel
 from lrml.estimators._defaults import usual_strengths
-from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import Plan, follow, resolve_ranks
 from lrml.estimators._search import SearchModel

@@ -16,12 +16,11 @@ from lrml.core.linalg import descending_eigh
 from lrml.core.losses import SquaredLoss
 from lrml.core.moments import CentredRows
 from lrml.core.rows import Rows
-from lrml.estimators._base import Member, of_fit
+from lrml.estimators._base import LabelModel, Member
 from lrml.estimators._defaults import Spec
 from lrml.estimators._fit import fit
-from lrml.estimators._fitted import Fitted
+from lrml.estimators._fitted import Fitted, of_fit
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import Parameters
 
 

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from lrml.core.checks import check_count
 from lrml.core.rows import Rows
-from lrml.estimators._base import Member
+from lrml.estimators._base import LabelModel, Member
 from lrml.estimators._defaults import Spec
-from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.solvers import Callback
 

@@ -11,11 +11,10 @@ import numpy.typing as npt
 from lrml.core.checks import check_count
 from lrml.core.coordinates import ROADS, road_of
 from lrml.core.rows import Rows
-from lrml.estimators._base import Member
+from lrml.estimators._base import LabelModel, Member
 from lrml.estimators._defaults import USUAL_THETA, WEAK, Spec
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._labels import LabelModel
 from lrml.estimators._parameters import Parameters
 from lrml.solvers import Callback, Phase
 
