@@ -153,11 +153,11 @@ class Place(NamedTuple):
         """Whether arrays are NumPy's."""
         return self.xp is HOST.xp
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Place:
-        return self  # a namespace is a module, which cannot be copied
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _place_in, (self.xp.__name__, self.device)  # nor pickled; but it has a name
+        return _place_in, (
+            self.xp.__name__,
+            self.device,
+        )  # a module cannot be pickled or copied
 
     def __str__(self) -> str:
         name = self.xp.__name__.removeprefix("array_api_compat.")
@@ -213,11 +213,9 @@ class Place(NamedTuple):
             if kind.itemsize > {"f": 8, "u": 1}.get(kind.kind, kind.itemsize):
                 kind = np.dtype(np.float64 if kind.kind == "f" else np.int64)
             moved = self.xp.asarray(np.require(held, kind, ["C", "W"]), device=self.device)
-        return (
-            moved
-            if dtype is None
-            else self.xp.astype(moved, getattr(self.xp, np.dtype(dtype).name), copy=False)
-        )
+        if dtype is None:
+            return moved
+        return self.xp.astype(moved, getattr(self.xp, np.dtype(dtype).name), copy=False)
 
     def _dense(self, matrix: Any, dtype: Any) -> Array:
         """Return a sparse matrix as a dense array here; where possible, only what it stores travels."""
@@ -226,10 +224,9 @@ class Place(NamedTuple):
         stored = matrix.tocsr().tocoo()
         stored.sum_duplicates()
         values = self.asarray(stored.data, dtype)
-        row, column = (np.asarray(index, dtype=np.int64) for index in (stored.row, stored.col))
-        dense = self.zeros(math.prod(matrix.shape), dtype_name(values))
-        dense[self.asarray(row * matrix.shape[1] + column)] = values
-        return self.xp.reshape(dense, tuple(matrix.shape))
+        dense = self.zeros(matrix.shape, dtype_name(values))
+        dense[self.asarray(stored.row, "int64"), self.asarray(stored.col, "int64")] = values
+        return dense
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> Array:
         """Return an array of zeros here."""

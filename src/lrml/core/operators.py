@@ -31,22 +31,12 @@ _FULL_ENOUGH = 0.7  # once fewer of the systems in work go on, they are packed
 class NormalOperator:
     """X̂X̂ᵀ if there are at most as many rows as features, else X̂ᵀX̂; applied, never made.
 
-    X̂ is divided by the root of ``unit``, which keeps numbers of single precision in their range.
-
-    Attributes
-    ----------
-    size, n_eigenvalues, n_labels : int
-        Length of the vectors; how many eigenvalues may differ from 0, min(n, d); labels.
-    is_dual : bool
-        Whether vectors have one entry per row; never unless it ``may_be_dual``.
-    columns : int
-        How many vectors are best processed at a time.
-    in_lockstep : bool
-        Whether the systems of several shifts are solved side by side, as every product reads all rows.
+    X̂ is divided by the root of ``unit``, which keeps numbers of single precision in their range. Vectors
+    have the length ``size``: one entry per row if it ``is_dual``. ``n_eigenvalues`` may differ from 0.
     """
 
-    columns = COLUMNS
-    in_lockstep = False
+    columns = COLUMNS  # how many vectors are best processed at a time
+    in_lockstep = False  # whether several shifts are solved side by side, as every product reads all rows
 
     def __init__(
         self, rows: CentredRows, dtype: type[np.floating[Any]], unit: float = 1.0, *, may_be_dual: bool = True

@@ -118,24 +118,14 @@ def solve(
 ) -> SolverResult:
     """Find a stationary point of f(W) + Ω(σ(W)), with an objective of at most that of the starting point.
 
-    Parameters
-    ----------
-    problem, penalty : SpectralProblem, Penalty
-        f and Ω.
-    space : {"coefficients", "predictions"}
-        Whose singular values are penalised; for those of the predictions there is a closed form.
-    solver : {"auto", "apg", "pg", "paper"} or Phase
-        "auto" takes the reduced-rank solution if that is stationary. Otherwise it takes a few alternating
-        steps from a ridge solution, compares with the reduced-rank solution, and goes on from the better one;
-        if that stalls, accelerated proximal gradient takes over. A `Phase` object is run alone.
-    start : array of shape ``problem.shape``, optional
-        Starting point in spectral coordinates.
-    max_iter, tol : int, float
-        Upper limits of the iterations, and of the estimated gap (F − F*) / F; see `Point` and `Status`.
-    callback : callable, optional
-        Receives an `IterationInfo` after every iteration; a true return value stops.
-    certificate : Certificate, optional
-        A proof of the gap, to which ``tol`` applies as well.
+    "auto" takes the reduced-rank solution if that is stationary. Otherwise it takes a few alternating steps
+    from a ridge solution, compares with the reduced-rank solution, and goes on from the better one; if that
+    stalls, accelerated proximal gradient takes over. "apg", "pg" and "paper" are first-order methods; a
+    `Phase` object is run alone. For a penalty on the predictions (``space``) there is a closed form.
+
+    ``start`` is in spectral coordinates, of the shape of the problem. ``tol`` limits the estimated gap
+    (F − F*) / F, see `Point` and `Status`, and that of a ``certificate``, which proves it. A ``callback``
+    receives an `IterationInfo` after every iteration; a true return value stops.
     """
     phases: list[Phase]
     if not isinstance(solver, str):
@@ -248,28 +238,18 @@ def solve_path(
     problem and differ in alpha only are two chains, which meet in the middle: one goes down from the largest
     alpha, where the model is the reduced-rank solution, one up from the smallest, near least squares. Each
     solution is the start of the next. Chains run side by side, and points are visited in their threads, each
-    on one thread of BLAS; nothing depends on the number of threads.
-
-    Parameters
-    ----------
-    points : sequence of (SpectralProblem, Penalty)
-    visit : callable
-    space : {"coefficients", "predictions"}
-    tol, max_iter : float, int
-        As in `solve`, for each point.
+    on one thread of BLAS; nothing depends on the number of threads. All else is as in `solve`.
     """
     groups: dict[Any, list[int]] = {}
     for index, (problem, penalty) in enumerate(points):
         alike = replace(penalty, alpha=0.0) if isinstance(penalty, TailSum) else penalty
         key: Any = id(problem) if space == "predictions" else (id(problem), alike)
         groups.setdefault(key, []).append(index)
-    down: list[tuple[list[int], str]] = []
-    up: list[tuple[list[int], str]] = []
+    chains: list[tuple[list[int], str]] = []
     for members in groups.values():
         members.sort(key=lambda index: -getattr(points[index][1], "alpha", 0.0))
         half = len(members) if space == "predictions" else (len(members) + 1) // 2
-        down.append((members[:half], "down"))
-        up.append((members[half:][::-1], "up"))
+        chains += [(members[:half], "down"), (members[half:][::-1], "up")]
     results: dict[int, _Result] = {}
 
     def work(chain: tuple[list[int], str]) -> None:
@@ -281,7 +261,7 @@ def solve_path(
     # Chains differ much in length: all may start at once, so that none waits for another. A device has its
     # own threads.
     small = all(problem.is_small or not is_host(problem.cross) for problem, _ in points)
-    for _ in map_in_threads(work, down + up, ahead=len(down + up), small=small):
+    for _ in map_in_threads(work, chains, ahead=len(chains), small=small):
         pass
     return [results[index] for index in range(len(points))]
 
