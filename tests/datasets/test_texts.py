@@ -128,10 +128,10 @@ def test_roles_by_values(write):
 )
 def test_separators(write, values, separator):
     rows = [json.dumps({"text": f"text number {k}", "tags": value}) for k, value in enumerate(values)]
-    found = read_dataset(write("\n".join(rows), "toys.jsonl"))
-    assert found.roles.tag_separator == separator
+    source = open_source(write("\n".join(rows), "toys.jsonl"))
+    assert source.roles.tag_separator == separator
     if separator == "json":
-        assert found.tags[0] in {("a", "b"), ("a, b", "c")}
+        assert source.read().tags[0] in {("a", "b"), ("a, b", "c")}
 
 
 def test_blanks_between_tags(write):
@@ -142,13 +142,13 @@ def test_blanks_between_tags(write):
     path = write("text,tags\n" + "".join(f"some text {k},{' '.join(t)}\n" for k, t in enumerate(tags)))
     toys = read_dataset(path)
     assert toys.tags == tuple(map(tuple, tags))
-    assert '--tag-separator ";"' in toys.roles.explain()[1]
+    assert '--tag-separator ";"' in guess(path).explain()[1]
     assert read_dataset(path, tag_separator=";").tags[0] == (" ".join(tags[0]),)
     fields = ["machine learning", "deep learning", "art", "modern history", "graph theory", "number theory"]
     path = write("text,tags\n" + "".join(f"some text {k},{fields[k % 6]}\n" for k in range(60)))
     toys = read_dataset(path)
     assert toys.tag_names == tuple(sorted(fields))
-    assert '--tag-separator " "' in toys.roles.explain()[1]
+    assert '--tag-separator " "' in guess(path).explain()[1]
     assert "learning" in read_dataset(path, tag_separator=" ").tag_names
 
 
@@ -156,7 +156,7 @@ def test_a_column_for_each_tag(write):
     path = write("comment,toxic,rude,id\nyou are nice,0,no,12\nyou are not,1,yes,13\n")
     comments = read_dataset(path)
     assert comments.tags == ((), ("toxic", "rude"))
-    assert comments.roles.labels == ("toxic", "rude")
+    assert guess(path).labels == ("toxic", "rude")
     assert read_dataset(path, tags=["rude"]).tags == ((), ("rude",))
     assert read_dataset(path, tags=False).tags is None
     with pytest.raises(DatasetFormatError, match=r"line 2: '12'.*'id'"):
@@ -167,8 +167,8 @@ def test_a_column_for_each_tag(write):
 def test_the_delimiter_of_csv_is_seen(write, mark):
     path = write(table(mark, separator=" ,"))  # commas are in the cells
     toys = read_dataset(path)
-    assert (toys.texts, toys.tags, toys.roles.delimiter) == (TEXTS, TAGS, mark)
-    assert toys.roles.explain()[0].startswith("cells: ")
+    assert (toys.texts, toys.tags, guess(path).delimiter) == (TEXTS, TAGS, mark)
+    assert guess(path).explain()[0].startswith("cells: ")
     typed = {";": ";", "\t": r"\t"}[mark]  # as in a shell
     assert read_dataset(path, delimiter=typed).tags == TAGS
     assert not any(line.startswith("cells") for line in guess(path, delimiter=typed).explain())

@@ -84,8 +84,6 @@ class ArffReader(FileReader):
         if self._is_label.all():
             raise self.error(None, "There is no feature beside the labels. Name fewer labels.")
         self._plan()
-        if self._is_sparse:
-            self._check_defaults()
 
     # The header.
 
@@ -192,22 +190,24 @@ class ArffReader(FileReader):
         self._binary = self._is_label.copy()
         for index, attribute in enumerate(self._attributes):
             domain = attribute.domain
-            if domain is None:
+            if domain is None or domain == ("0", "1"):  # nearly all of them, in files with thousands
+                self._binary[index] |= domain is not None
                 continue
-            yes = "1" if domain == ("0", "1") else attribute.yes
-            if yes == "1":
-                self._binary[index] = True
-            elif self._is_label[index]:
-                if yes is None:
-                    raise self.error(
-                        attribute.line,
-                        f"label {shown(attribute.name)} is {{{','.join(domain[:9])}}}, not {{0,1}} or like "
-                        "{false,true}. Encode each value as a label of its own.",
-                    )
-                self._words[index] = {None: np.nan} | {value.encode(): value == yes for value in domain}
-            else:
-                self._words[index] = {None: np.nan} | {v.encode(): k for k, v in enumerate(domain)}
+            yes = attribute.yes
+            if yes != "1":
+                self._words[index] = {None: np.nan} | {value.encode(): k for k, value in enumerate(domain)}
+            if yes != "1" and not self._is_label[index]:
                 self._nominal[index], self._span[index] = True, len(domain) - 1
+                continue
+            self._binary[index] = True
+            if yes is None or (self._is_sparse and domain[0] == yes):
+                raise self.error(
+                    attribute.line,
+                    f"{shown(attribute.name)} is {{{','.join(domain[:9])}}}. Write {{0,1}}, or like {{no,yes}} "
+                    "with what says no first: an omitted value of a sparse row means it.",
+                )
+            if yes != "1":
+                self._words[index] |= {value.encode(): float(value == yes) for value in domain}
         ends = np.where(
             self._is_label, np.cumsum(self._span * self._is_label), np.cumsum(self._span * ~self._is_label)
         )
@@ -270,17 +270,6 @@ class ArffReader(FileReader):
         kept = np.repeat(~(nominal & (values == 0)), times)  # the first declared value has no column
         values = np.repeat(np.where(nominal & ~missing, 1.0, values), times)
         return np.repeat(row, times)[kept], columns[kept].astype(np.int64), values[kept]
-
-    def _check_defaults(self) -> None:
-        """Refuse attributes whose omitted value, in a sparse row, would be 1 where 0 is meant."""
-        for index, attribute in enumerate(self._attributes):
-            domain = attribute.domain or ("0",)
-            if domain[0] != "0" and domain[0] == attribute.yes and not self._nominal[index]:
-                raise self.error(
-                    attribute.line,
-                    f"{shown(attribute.name)} declares {attribute.yes} first, which is what an omitted value "
-                    "of a sparse row means. Swap the values.",
-                )
 
     def _number(self, line: int, index: int, word: Word) -> float:
         """Return the number that a word stands for: its value, or its place in the declaration."""

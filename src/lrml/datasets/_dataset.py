@@ -17,7 +17,6 @@ from scipy import sparse
 
 from lrml._files import load_arrays, save_arrays
 from lrml._shown import shown
-from lrml.datasets._roles import Roles
 
 FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 LabelMatrix: TypeAlias = "NDArray[np.int8] | NDArray[np.uint8] | sparse.csr_array"
@@ -354,14 +353,13 @@ class Dataset:
 class TextDataset:
     """Texts ("" where there is none), and the tags of each, each once; None if there are none.
 
-    ``roles`` says which column of the file is what, ``provenance`` where the texts come from. Of a dataset
-    with a split, the first ``n_train`` texts are the training set.
+    ``provenance`` says where the texts come from. Of a dataset with a split, the first ``n_train`` texts are
+    the training set.
     """
 
     name: str
     texts: Sequence[str]
     tags: Sequence[Tags] | None = None
-    roles: Roles | None = None
     provenance: str = ""
     n_train: int | None = None
 

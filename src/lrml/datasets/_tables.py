@@ -91,7 +91,7 @@ class TableReader(FileReader):
         labelled = self.roles.has_labels and not self.roles.unlabelled
         tags = [self._tags(line, record) for line, record in records] if labelled else None
         texts = [self._text(line, record) for line, record in records]
-        return TextDataset(self.name, texts, tags, self.roles, self.path.name)
+        return TextDataset(self.name, texts, tags, self.path.name)
 
     def _text(self, line: int, record: dict[str, Any]) -> str:
         parts = []

@@ -246,7 +246,7 @@ class FolderReader(FileReader):
         """Read texts and their tags."""
         labelled = self.roles.tags and not self.roles.unlabelled
         tags = [self._tags(path) for path in records] if labelled else None
-        return TextDataset(self.name, [_content(path) for path in records], tags, self.roles, self.name)
+        return TextDataset(self.name, [_content(path) for path in records], tags, self.name)
 
     def _tags(self, text: Path) -> tuple[str, ...]:
         for end in (".tsv", ".key"):
