@@ -201,10 +201,11 @@ class ArffReader(FileReader):
                 continue
             self._binary[index] = True
             if yes is None or (self._is_sparse and domain[0] == yes):
+                found = f"{shown(attribute.name)} is {{{','.join(domain[:9])}}}."
                 raise self.error(
                     attribute.line,
-                    f"{shown(attribute.name)} is {{{','.join(domain[:9])}}}. Write {{0,1}}, or like {{no,yes}} "
-                    "with what says no first: an omitted value of a sparse row means it.",
+                    f"{found} Write {{0,1}}, or like {{no,yes}}, with what says no first: an omitted value "
+                    "of a sparse row means it.",
                 )
             if yes != "1":
                 self._words[index] |= {value.encode(): float(value == yes) for value in domain}
