@@ -19,7 +19,6 @@ from sklearn.preprocessing import MultiLabelBinarizer
 import lrml
 from cli.programs import TOPICS, program, tagged_texts, write_csv
 from forking import CAN_FORK, Program
-from lrml.cli import main
 from lrml.datasets import FORMATS, load_yeast, write_dataset
 from lrml.metrics import average_precision
 from lrml.storage import read_header
@@ -38,21 +37,6 @@ def folder(tmp_path_factory):
     run = program("fit", "yeast", "--theta", "3", "--alpha", "20", "-o", folder / "yeast.lrml")
     assert run.returncode == 0, run.stderr
     return folder
-
-
-@pytest.fixture
-def call(capsys):
-    """Run a command in this process; return what it prints, as objects with ``--json``."""
-
-    def run(*arguments, code=0):
-        assert main(list(map(str, arguments))) == code
-        printed = capsys.readouterr()
-        if "--json" in arguments and printed.out:
-            lines = printed.out.splitlines() if arguments[0] == "predict" else [printed.out]
-            return [json.loads(line) for line in lines], printed.err
-        return printed.out, printed.err
-
-    return run
 
 
 def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder, call):
@@ -74,17 +58,9 @@ def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder, call):
     assert (out + err).count(found["status"]) == 1  # how it ended is told once
 
 
-def test_default_strengths_are_told_and_kept(tmp_path, call):
-    (found,), _ = call("fit", "yeast", "--loss", "logistic", "-o", tmp_path / "model.lrml", "--json")
-    model = lrml.load(tmp_path / "model.lrml")
-    assert (model.alpha, model.ridge) == (None, None)
-    assert found["params"]["alpha"] == model.alpha_ > 0
-    assert found["params"]["ridge"] == model.ridge_ > 0
-
-
 def test_the_test_texts_are_not_learned_from(folder, call):
     out = folder / "split.lrml"
-    (found,), _ = call("fit", folder / "train.csv", "--test", folder / "new.csv", "-o", out, "--json")
+    found, _ = call("fit", folder / "train.csv", "--test", folder / "new.csv", "-o", out, "--json")
     assert found["rows"] == 120
     np.testing.assert_array_equal(*(lrml.load(path).model_.coef_ for path in (out, folder / "model.lrml")))
 

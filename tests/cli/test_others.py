@@ -13,22 +13,8 @@ from sklearn.preprocessing import normalize
 import lrml
 from cli.programs import tagged_texts, write_csv
 from lrml import LRML, MLFro, TextTagger
-from lrml.cli import main
 from lrml.datasets import load_yeast, read_dataset, write_dataset
 from lrml.theory import bound_report
-
-
-@pytest.fixture
-def call(capsys):
-    """Run a command in this process; return the object it prints, or what it says of an error."""
-
-    def run(*arguments, code=0):
-        assert main(list(map(str, arguments))) == code
-        printed = capsys.readouterr()
-        return printed.err if code else json.loads(printed.out) if "--json" in arguments else printed.out
-
-    return run
-
 
 # ONNX
 
@@ -38,14 +24,14 @@ def test_a_model_file_becomes_a_graph_with_the_same_answers(tmp_path, call):
     texts, tags = ["a chess engine", "an image viewer"] * 2, [["game"], ["image"]] * 2
     source, target = tmp_path / "model.lrml", tmp_path / "model.onnx"
     lrml.save(TextTagger(MLFro(0.1)).fit(texts, tags), source)
-    told = call("export", source, target, "--top-k", 1)
+    told, _ = call("export", source, target, "--top-k", 1)
     assert "text: n, string" in told
     assert "top_labels: n × 1, string" in told
     running = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
     (best,) = running.run(["top_labels"], {"text": np.array(["chess", "images viewer"], dtype=object)})
     assert best.tolist() == [["game"], ["image"]]
-    assert str(target) in call("export", source, target, code=2)
-    document = call("export", source, target, "--force", "--no-text", "--json")
+    assert str(target) in call("export", source, target, code=2)[1]
+    document, _ = call("export", source, target, "--force", "--no-text", "--json")
     assert document["bytes"] == target.stat().st_size
     assert [one["name"] for one in document["inputs"]] == ["features"]
     assert document["outputs"] == [{"name": "scores", "shape": ["n", 2], "type": "float"}]
@@ -55,7 +41,7 @@ def test_what_cannot_be_exported_is_told_and_leaves_no_file(tmp_path, call):
     pytest.importorskip("onnx", reason="onnx is not installed")
     X, Y = load_yeast().train
     lrml.save(MLFro(1.0, kernel="rbf").fit(X[:30], Y[:30]), tmp_path / "model.lrml")
-    said = call("export", tmp_path / "model.lrml", tmp_path / "model.onnx", code=2)
+    _, said = call("export", tmp_path / "model.lrml", tmp_path / "model.onnx", code=2)
     assert "'rbf'" in said
     assert said.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["model.lrml"]
@@ -65,14 +51,14 @@ def test_what_cannot_be_exported_is_told_and_leaves_no_file(tmp_path, call):
 
 
 def test_bounds_are_those_of_the_fit(call):
-    found = call("theory", "yeast", "--theta", 3, "--alpha", 20, "--json", "--draws", 4)
+    found, _ = call("theory", "yeast", "--theta", 3, "--alpha", 20, "--json", "--draws", 4)
     X, Y = load_yeast().train
     model = LRML(3, 20.0, fit_intercept=False).fit(normalize(X), Y)
     assert found["model"] == {"theta": 3, "alpha": 20.0, "ridge": 0.0}
     assert found["facts"] == pytest.approx(bound_report(model, normalize(X), n_draws=4, random_state=0).facts)
     for row in found["bounds"]:
         assert row["value"] == pytest.approx(sum(row["terms"].values()))
-    assert "Theorem 2" in call("theory", "yeast", "--draws", 4)
+    assert "Theorem 2" in call("theory", "yeast", "--draws", 4)[0]
 
 
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
@@ -88,7 +74,7 @@ def test_the_theory_of_a_model(tmp_path, monkeypatch, call, kind):
         data, inner = "yeast", LRML(3, 20.0, fit_intercept=False).fit(X, Y)
         model = inner
     lrml.save(model, tmp_path / "model.lrml")
-    found = call("theory", data, "--model", tmp_path / "model.lrml", "--json", "--draws", 3)
+    found, _ = call("theory", data, "--model", tmp_path / "model.lrml", "--json", "--draws", 3)
     expected = bound_report(inner, X, n_draws=3, random_state=0)
     assert found["facts"] == pytest.approx(expected.facts, rel=1e-6)
     assert found["dataset"] == ("texts" if kind == "texts" else "yeast")
@@ -110,7 +96,7 @@ def test_wrong_usage_is_named(arguments, message, tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.lrml").write_bytes(b"PK\x03\x04 and so on")
     (tmp_path / "holes.csv").write_text("a,b,red\n1,2,0\n,3,1\n4,,1\n5,1,0\n", encoding="utf-8")
-    assert message in call("theory", *arguments, code=2)
+    assert message in call("theory", *arguments, code=2)[1]
 
 
 # Splits
@@ -130,7 +116,7 @@ def test_a_split_keeps_all_columns_and_groups(tmp_path, call, name):
             writer = csv.DictWriter(file, rows[0], delimiter="\t" if "tsv" in name else ",")
             writer.writeheader()
             writer.writerows(rows)
-    found = call("split", tmp_path / name, "--share", 0.3, "--group", "author", "--seed", 1, "--json")
+    found, _ = call("split", tmp_path / name, "--share", 0.3, "--group", "author", "--seed", 1, "--json")
     stem, suffix = name.removesuffix(".gz").split(".")
     parts = []
     for part in ("train", "test"):
@@ -143,8 +129,8 @@ def test_a_split_keeps_all_columns_and_groups(tmp_path, call, name):
         assert found["wrote"][str(path)] == len(parts[-1]) > 0
     assert sorted(map(str, [*parts[0], *parts[1]])) == sorted(map(str, rows))
     assert not {row["author"] for row in parts[0]} & {row["author"] for row in parts[1]}
-    assert "--force" in call("split", tmp_path / name, code=2)
-    again = call(
+    assert "--force" in call("split", tmp_path / name, code=2)[1]
+    again, _ = call(
         "split", tmp_path / name, "--share", 0.3, "--group", "author", "--seed", 1, "--force", "--json"
     )
     assert again == found
@@ -158,5 +144,5 @@ def test_a_split_of_numbers(tmp_path, monkeypatch, call):
     whole = load_yeast().X
     assert {*map(bytes, whole)} == {*map(bytes, train.X), *map(bytes, test.X)}
     write_dataset(load_yeast(), tmp_path / "data.arff")
-    assert "'author'" in call("split", "data.arff", "--group", "author", code=2)
-    assert "--share is 2" in call("split", "data.arff", "--share", 2, code=2)
+    assert "'author'" in call("split", "data.arff", "--group", "author", code=2)[1]
+    assert "--share is 2" in call("split", "data.arff", "--share", 2, code=2)[1]
