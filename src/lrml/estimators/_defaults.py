@@ -125,17 +125,15 @@ def filled(rows: Rows, spec: Spec) -> Spec:
     place = 0 if sums_suffice(spec.loss, rows) else 1
     alpha, ridge, theta = spec.alpha, spec.ridge, spec.theta
     if alpha is None or ridge is None:
-        centred = {"fit_intercept": spec.fit_intercept}
-        usual = usual_strengths(rows, spec.loss, **centred)
+        usual = usual_strengths(rows, spec)
         if alpha is None and spec.space == "predictions":
             # If labels were independent of X, the predictions would have singular values of about half of it.
-            alpha = _NOISE_SHARE * noise_along(rows, spec.loss, 1.0, **centred)
+            alpha = _NOISE_SHARE * noise_along(rows, spec, 1.0)
         alpha = usual[0] if alpha is None else alpha
         ridge = spec.ridge_share * usual[1] if ridge is None else ridge
     if theta == "auto":
-        problem = coordinates_of(rows, fit_intercept=spec.fit_intercept, ridge=ridge).problem.with_ridge(
-            ridge
-        )
+        space = coordinates_of(rows, fit_intercept=spec.fit_intercept, ridge=ridge)
+        problem = space.problem.with_ridge(ridge)
         said = problem.cross / namespace(problem.cross).sqrt(problem.curvature)[:, None]
         theta = elbow(HOST.asarray(namespace(said).linalg.svdvals(said)) ** 2)
     return replace(
@@ -148,7 +146,10 @@ def filled(rows: Rows, spec: Spec) -> Spec:
     )
 
 
-def sort_labels(rows: Rows, loss: Loss, *, fit_intercept: bool) -> tuple[Array, Array, Array]:
+# What follows the data. Of a `Spec`, or of checked parameters, the loss and the intercept are read.
+
+
+def sort_labels(rows: Rows, spec: Any) -> tuple[Array, Array, Array]:
     """Return which labels no example has, which need coefficients, and best scores without features.
 
     A label that all examples have needs none if there is an intercept.
@@ -156,23 +157,22 @@ def sort_labels(rows: Rows, loss: Loss, *, fit_intercept: bool) -> tuple[Array, 
     known, positive = rows.label_totals()
     share, xp = rows.label_means, namespace(known)
     if rows.schema.targets == "real":
-        return xp.zeros_like(known, dtype=xp.bool), known > 0, share * float(fit_intercept)
+        return xp.zeros_like(known, dtype=xp.bool), known > 0, share * float(spec.fit_intercept)
     share = xp.where(xp.abs(share - 1.0) <= 1e-12, 1.0, share)  # rounding in sums of weights
     unseen = positive == 0
-    if not fit_intercept:
+    if not spec.fit_intercept:
         return unseen, ~unseen, xp.zeros_like(share)
-    return unseen, ~unseen & (share < 1.0), loss.constant(share)
+    return unseen, ~unseen & (share < 1.0), spec.loss.constant(share)
 
 
-def usual_strengths(rows: Rows, loss: Loss, *, fit_intercept: bool) -> tuple[float, float]:
+def usual_strengths(rows: Rows, spec: Any) -> tuple[float, float]:
     """Return the alpha and the ridge that suit the data; 0 if there is nothing to shrink.
 
     Directions of X with eigenvalues below the best ridge (of squares) are mostly noise. So alpha is the noise
     along a direction with just this eigenvalue.
     """
-    ridge = _by_gcv(spectrum_of(rows, fit_intercept=fit_intercept), rows.n_effective)
-    alpha = noise_along(rows, loss, ridge, fit_intercept=fit_intercept)
-    return alpha, ridge * loss_scale(rows, loss, fit_intercept=fit_intercept)
+    ridge = _by_gcv(spectrum_of(rows, fit_intercept=spec.fit_intercept), rows.n_effective)
+    return noise_along(rows, spec, ridge), ridge * loss_scale(rows, spec)
 
 
 def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
@@ -192,7 +192,7 @@ def _by_gcv(problem: SpectralProblem, n_rows: float) -> float:
     return float(ridges[allowed][np.argmin((errors / (n_rows - 1.0 - 1.05 * used) ** 2)[allowed])])
 
 
-def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) -> float:
+def noise_along(rows: Rows, spec: Any, ridge: float) -> float:
     """Return ‖D^(1/2)G‖_F √(ridge / n), G (n × L) the slopes of the loss at the best constant scores.
 
     If labels were independent of X, the gradient of the loss along a direction of X with this eigenvalue of
@@ -200,10 +200,10 @@ def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) ->
     """
     if rows.only_sums:
         sums = rows.statistics
-        of_means = 0.0 if fit_intercept else sums.weight * float(sums.y_mean @ sums.y_mean)
+        of_means = 0.0 if spec.fit_intercept else sums.weight * float(sums.y_mean @ sums.y_mean)
         return 2.0 * math.sqrt((sums.yy + of_means) * ridge / rows.n_effective)
     known, totals = map(to_numpy, rows.label_totals())
-    constants = to_numpy(sort_labels(rows, loss, fit_intercept=fit_intercept)[2])
+    loss, constants = spec.loss, to_numpy(sort_labels(rows, spec)[2])
     if loss.name == "squared":
         left = np.sum(to_numpy(rows.label_squares) - constants * (2.0 * totals - known * constants))
         squares = 4.0 * max(float(left), 0.0)
@@ -213,17 +213,17 @@ def noise_along(rows: Rows, loss: Loss, ridge: float, *, fit_intercept: bool) ->
     return math.sqrt(squares * ridge / rows.n_effective)
 
 
-def loss_scale(rows: Rows, loss: Loss, *, fit_intercept: bool) -> float:
+def loss_scale(rows: Rows, spec: Any) -> float:
     """Return the ridge that acts on the loss as a ridge of 1 acts on squares of which all are known.
 
     A ridge acts relative to the curvature of the loss, 2 for squares. It is taken at the best constant
     scores, times the share of labels known, as a mean over all positive labels: rare labels bend the logistic
     loss less than frequent ones.
     """
-    if loss.name == "squared" and rows.all_known:
+    if sums_suffice(spec.loss, rows):
         return 1.0
     known, positive = map(to_numpy, rows.label_totals())
-    constants = to_numpy(sort_labels(rows, loss, fit_intercept=fit_intercept)[2])
+    loss, constants = spec.loss, to_numpy(sort_labels(rows, spec)[2])
     bends = loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
     weights = known if rows.schema.targets == "real" else positive
     return 0.5 * float(weights @ bends) / float(weights.sum()) if weights.any() else 1.0

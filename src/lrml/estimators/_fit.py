@@ -256,7 +256,7 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
     xp = place.xp
     if not bool(xp.any(rows.label_totals()[0] != 0)):
         raise ValueError("no label is known in a row with a positive weight. Check sample_weight.")
-    unseen, used, constants = sort_labels(rows, spec.loss, fit_intercept=spec.fit_intercept)
+    unseen, used, constants = sort_labels(rows, spec)
     if not bool(xp.any(used)):
         factors = Factors(place.zeros((d, 0)), place.zeros(0), place.zeros((n_labels, 0)))
         outcome, intercept = at_once(place.zeros((0, n_labels)), factors, 0.0), constants
@@ -294,7 +294,7 @@ def _solved_rows(
     found = setting.model(outcome), outcome, missed, setting.problem
     if start is not None or not setting.is_loose(outcome):
         return found
-    scale = loss_scale(rows, spec.loss, fit_intercept=spec.fit_intercept)
+    scale = loss_scale(rows, spec)
     ridge = scale * spectrum_of(rows, fit_intercept=spec.fit_intercept).ridge_leaving(_LOOSE_SHARE)
     without: dict[str, Any] = {"alpha": 0.0, "theta": 0, "max_rank": None, "certified": False}
     bare = replace(spec, **without, ridge=ridge, solver="auto", callback=None)
@@ -425,7 +425,7 @@ class Losses:
         if spec.tail.n_free == 0 or spec.loss.name == "squared" or spec.space == "predictions":
             return False
         values = self.shared.spread[1:, 0]
-        ridge = float(spec.ridge or 0.0) / loss_scale(self.rows, spec.loss, fit_intercept=spec.fit_intercept)
+        ridge = float(spec.ridge or 0.0) / loss_scale(self.rows, spec)
         left = float(namespace(values).mean(values / (values + ridge)))
         return outcome.status in SUCCESSES and left > _LOOSE_SHARE
 
@@ -451,7 +451,7 @@ def _least_shift(rows: Rows, spec: Spec, ridge: float) -> float:
     X, weight = rows.X, rows.total_weight / rows.shape[0]
     squares = X.multiply(X).sum() if is_sparse(X) else np.sum(X * X)
     unit = check_unit(weight * float(squares) / min(X.shape) or 1.0)
-    return max(ridge, _LEAST_SHIFT * loss_scale(rows, spec.loss, fit_intercept=spec.fit_intercept) * unit)
+    return max(ridge, _LEAST_SHIFT * loss_scale(rows, spec) * unit)
 
 
 def _first_space(

@@ -340,11 +340,10 @@ class SearchModel(LowRankModel):
 
     def _plan(self, data: Rows, params: Parameters) -> Plan:
         """Return a plan of candidates that are fitted one by one."""
-        centred, loss = {"fit_intercept": params.fit_intercept}, params.loss
-        spectrum, ridges = spectrum_of(data, **centred), params.ridges
+        spectrum, ridges = spectrum_of(data, fit_intercept=params.fit_intercept), params.ridges
 
         def usual_ridges() -> list[float]:
-            scale = loss_scale(data, loss, **centred)
+            scale = loss_scale(data, params)
             return [scale * ridge for ridge in ridges_leaving(spectrum, _ROW_SHARES)]
 
         thetas = resolve_thetas(_ROW_THETAS, data.model_shape) if params.thetas is None else params.thetas
@@ -355,7 +354,7 @@ class SearchModel(LowRankModel):
         alphas = list[float]()
         if params.alphas is None:
             count, multiple, ratio = _BESIDE_RIDGE if ridges is None or any(ridges) else _ALONE
-            noise = noise_along(data, loss, spectrum.ridge_leaving(_NOISE_SHARE), **centred)
+            noise = noise_along(data, params, spectrum.ridge_leaving(_NOISE_SHARE))
             alphas = [multiple * noise / ratio**step for step in range(count)]
         plan = staged(ridges, usual_ridges, alphas, thetas)
         return shrinking(plan, min(alphas)) if params.rule == "smallest" and any(alphas) else plan

@@ -277,7 +277,7 @@ class LEMLCV(LabelModel, SearchModel):
             ridges = sorted(ridges or [0.0], reverse=True)
             yield [GridPoint(0, a, ridge, rank) for rank in params.ranks for a in alphas for ridge in ridges]
             return
-        _, usual = usual_strengths(data, params.loss, fit_intercept=params.fit_intercept)
+        _, usual = usual_strengths(data, params)
         ridges = [multiple * usual for multiple in _LEML_RIDGES]
         best = yield from follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge, top))
         yield [best._replace(rank=rank) for rank in params.ranks]
