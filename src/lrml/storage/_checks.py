@@ -17,10 +17,12 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from lrml._inner import Inner, inner_model
+from lrml.core import Statistics
 from lrml.core.arrays import is_sparse
 from lrml.core.checks import is_integer
 from lrml.core.losses import LOSSES
-from lrml.estimators import KERNELS, Fitted, LowRankModel
+from lrml.core.rows import Schema
+from lrml.estimators import KERNELS, Fitted, Kernel, LowRankModel
 from lrml.text import TextTagger
 
 # Sides of the arrays of a fit, and of sums of rows: equal letters are equal lengths.
@@ -34,17 +36,16 @@ MOST_NUMBERS = 1 << 24
 
 def check_record(record: Any) -> None:
     """Check the parts of a record against their annotations, and against each other."""
-    hints = {} if isinstance(record, tuple) else get_type_hints(type(record))
     plain = {bool, int, float, str, type(None)}
-    for name, hint in hints.items():
+    for name, hint in ({} if isinstance(record, tuple) else get_type_hints(type(record))).items():
         kinds = set(get_args(hint)) or {hint}
         kinds |= {int} if float in kinds else set()
         _check(not kinds <= plain or type(getattr(record, name)) in kinds, name)
     rules: dict[str, Any] = {}
-    match type(record).__name__:
-        case "Kernel":
+    match record:
+        case Kernel():
             rules = {"metric": record.metric in KERNELS}
-        case "Schema":
+        case Schema():
             _check_sides(vars(record), {"f": record.n_features})
             n_classes = record.n_labels if (names := record.label_names) is None else len(names)
             rules = {
@@ -53,9 +54,9 @@ def check_record(record: Any) -> None:
                 "targets": record.targets in ("binary", "real"),
                 "dtype": record.dtype.kind == "f",
             }
-        case "Statistics":
+        case Statistics():
             _check_sides(vars(record), {})
-        case "Fitted":
+        case Fitted():
             linear = record.kernel is None or record.kernel.is_precomputed
             f, n_labels, (U, s, V) = record.schema.n_features, record.schema.n_labels, record.factors
             sizes = {"f": f, "L": n_labels} | ({"n": f} if linear else {})
@@ -136,13 +137,14 @@ def are_places(words: Mapping[str, Any]) -> bool:
 
 def check_columns(inner: Inner) -> None:
     """Check that transformers make as many columns as the model after them takes."""
+    if not inner.steps:
+        return
     rows: Any = ["text"]
     if not inner.reads_texts:
-        width = (*inner.steps, inner.model)[0].n_features_in_
-        if not inner.steps or not 0 < width <= MOST_NUMBERS:
-            return _check(not inner.steps, "n_features_in_")
+        width = inner.steps[0].n_features_in_
+        _check(0 < width <= MOST_NUMBERS, "n_features_in_")
         rows = np.zeros((1, width))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of stop words, or of names, which were told at fit
         columns = inner.features(rows).shape[1]
-    return _check(columns == inner.model.n_features_in_, "transformer")
+    _check(columns == inner.model.n_features_in_, "transformer")

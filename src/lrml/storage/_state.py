@@ -53,14 +53,12 @@ _RECORDS: dict[str, Any] = {
 _TYPES = tuple(f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (64, 32, 16))
 # A vocabulary of more words goes to a tensor.
 _LARGE = 1000
-
 _SPARSE = (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix)  # training rows of a kernel
 SKOPS_TRUSTED_TYPES: list[str] = sorted(
     f"{kind.__module__}.{kind.__qualname__}"
     for kind in (*_MODELS, *_RECORDS.values(), TextTagger, np.dtype, *_SPARSE)
 )
-"""What fitted estimators are made of, beside what skops, and MLflow through it, trusts anyway: see
-``docs/models.md``. All of them hold numbers, names and settings, and do nothing when they are made."""
+"""Types that skops, and MLflow through it, must be told to trust; all hold data, and do nothing when made."""
 
 
 class Writer:
