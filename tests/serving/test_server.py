@@ -19,7 +19,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import lrml
-from lrml import LRML, MLFro, SpectralRegressor, TextTagger
+from lrml import MLFro, SpectralRegressor, TextTagger
 from lrml.cli import main
 from serving.running import HARMFUL, TAGS, TEXTS, serving, text_model, without_server
 from waiting import wait_until
@@ -122,24 +122,13 @@ def test_a_million_bytes_of_names_are_read_in_no_time(client: Any) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-@pytest.mark.parametrize("size", [(1 << 20) + 1, 5 << 20])
-def test_a_body_has_a_limit_whether_its_length_is_announced_or_not(
-    client: Any, chunked: bool, size: int
-) -> None:
-    def parts() -> Iterator[bytes]:
-        for _ in range(size // 4096):
-            yield b" " * 4096
-        yield b" " * (size % 4096)
-
-    answer = client.post("/predict", content=parts() if chunked else b" " * size)
-    assert answer.status_code == 413
-    assert "1048576 bytes" in answer.json()["error"]
+def test_a_body_has_a_limit_whether_its_length_is_announced_or_not(client: Any, chunked: bool) -> None:
+    for size in (1 << 20, (1 << 20) + 1, 5 << 20):
+        body = b'{"texts": ["chess"]}'.ljust(size)
+        parts = (body[start : start + 4096] for start in range(0, size, 4096))
+        answer = client.post("/predict", content=parts if chunked else body)
+        assert answer.status_code == (200 if size == 1 << 20 else 413)
     assert client.get("/health").status_code == 200
-
-
-def test_a_body_at_the_limit_is_read(client: Any) -> None:
-    body = b'{"texts": ["chess"]}'.ljust(1 << 20)
-    assert client.post("/predict", content=body).status_code == 200
 
 
 def test_wrong_addresses_and_methods_are_answered_in_json(client: Any) -> None:
@@ -206,7 +195,7 @@ import os, sys, threading
 from lrml.cli import main
 from lrml.serving import _requests, _server
 limits = map(float, os.environ["LIMITS"].split())
-_server._LAST_SECONDS, _server._HEAD_SECONDS, _server._UNREAD_SECONDS = limits
+_server._LAST_SECONDS, _server.PATIENCE = limits
 answer = _requests.Service.answer
 def answer_or_hang(self, body):
     if b"for ever" in body:
@@ -233,7 +222,7 @@ def impatient(folder: Path, limits: str) -> Iterator[tuple[Any, Any]]:
 
 
 def test_a_busy_worker_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
-    with impatient(tmp_path, "0.1 300 300") as (place, process):
+    with impatient(tmp_path, "0.1 300") as (place, process):
         with socket.create_connection(place, timeout=300) as connection:
             connection.sendall(_post(b'{"texts": ["for ever"]}'))
             wait_until(lambda: process.out.read_text().endswith("asked\n"))
@@ -250,7 +239,7 @@ _HALF_A_BODY = b"POST /health HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the open files of a process")
 def test_clients_that_fall_silent_are_left(tmp_path: Path) -> None:
-    with impatient(tmp_path, "300 1 1") as (place, process), ExitStack() as stack:
+    with impatient(tmp_path, "300 1") as (place, process), ExitStack() as stack:
 
         def open_files() -> int:
             return len(os.listdir(f"/proc/{process.pid}/fd"))
@@ -291,28 +280,21 @@ def test_a_taken_port_is_told(server: tuple[str, Any], tmp_path: Path, capsys: A
     assert len(said.err.splitlines()) == 1
 
 
-def test_probabilities_come_with_the_logistic_loss() -> None:
-    model = TextTagger(LRML(1, 0.5, loss="logistic", ridge=0.5)).fit(TEXTS, TAGS)
-    app = lrml.serving.make_app(model)
-    answer = without_server(app, lambda client: client.post("/predict", json={"texts": ["chess"], "k": 2}))
-    probabilities = np.sort(model.predict_proba(["chess"])[0])[::-1]
-    found = [tag["probability"] for tag in answer.json()["predictions"][0]["tags"]]
-    np.testing.assert_allclose(found, probabilities[:2])
-
-
 @pytest.mark.parametrize("threshold", [None, 0.3, [0.1, 0.6, 0.2, 0.9, 0.3]])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_tags_that_predict_gives_are_assigned(threshold: Any, loss: str) -> None:
     model = TextTagger(MLFro(0.3, loss=loss, threshold=threshold)).fit(TEXTS, TAGS)
     texts = [*TEXTS[:4], "chess photos", ""]
-    answer = without_server(
-        lrml.serving.make_app(model), lambda client: client.post("/predict", json={"texts": texts, "k": 5})
-    )
-    found = [{tag["tag"] for tag in one["tags"] if tag["assigned"]} for one in answer.json()["predictions"]]
+    app = lrml.serving.make_app(model)
+    answer = without_server(app, lambda client: client.post("/predict", json={"texts": texts, "k": 5})).json()
+    found = [{tag["tag"] for tag in one["tags"] if tag["assigned"]} for one in answer["predictions"]]
     assert found == [set(tags) for tags in model.predict(texts)]
-    about = without_server(lrml.serving.make_app(model), lambda client: client.get("/model")).json()
+    about = without_server(app, lambda client: client.get("/model")).json()
     natural = 0.5 if loss == "squared" else 0.0
     assert about["threshold"] == (natural if threshold is None else 0.3 if threshold == 0.3 else None)
+    if loss == "logistic":
+        probabilities = [tag["probability"] for tag in answer["predictions"][4]["tags"]]
+        np.testing.assert_allclose(probabilities, np.sort(model.predict_proba(texts)[4])[::-1])
 
 
 def test_other_models_are_refused() -> None:

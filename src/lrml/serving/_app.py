@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 try:
-    import uvicorn  # noqa: F401 - which will be needed too
+    import uvicorn  # noqa: F401 - needed by the server
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
@@ -27,8 +27,8 @@ except ImportError as missing:
 from lrml._shown import shown
 from lrml.report import page_style
 from lrml.serving._requests import RequestError, Service, to_json
+from lrml.serving._server import PATIENCE
 
-_BODY_SECONDS = 30.0  # for a client to send its request
 _MOST_WAITING = 64  # requests that are read or wait for a thread; more are refused
 _DRAINED = 16 << 20  # bytes beyond the limit that are read, and dropped, so that a client hears the answer
 _HEADERS = {
@@ -134,7 +134,7 @@ class _Routes:
         """Read a body, whose length may be announced or not; never keep more than the limit."""
         content, size, most = bytearray(), 0, self.service.limits["max_body"]
         try:
-            async with asyncio.timeout(_BODY_SECONDS):
+            async with asyncio.timeout(PATIENCE):
                 async for part in request.stream():
                     size += len(part)
                     content += part[: max(0, most + 1 - len(content))]
@@ -142,7 +142,7 @@ class _Routes:
                         break
         except TimeoutError:
             raise RequestError(
-                f"only {size} bytes of the body came within {_BODY_SECONDS:g} seconds. Send it again.", 408
+                f"only {size} bytes of the body came within {PATIENCE:g} seconds. Send it again.", 408
             ) from None
         if size > most:
             raise RequestError(f"the body has more than {most} bytes. Send several requests.", 413)

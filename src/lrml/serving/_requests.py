@@ -89,10 +89,11 @@ class Service:
             {"tags": [dict(zip(columns, values, strict=True)) for values in zip(*row, strict=True)]}
             for row in rows
         ]
-        for prediction, known in zip(predictions, self._known(X), strict=True):
-            if not known:
-                frequent = self.explains and self.inner.model.intercept_.any()
-                prediction["note"] = _NO_WORD + (": the most frequent tags" if frequent else "")
+        if self.tagger is not None:
+            frequent = self.explains and self.inner.model.intercept_.any()
+            n_known = np.asarray(X.astype(bool).sum(axis=1)).ravel()
+            for place in np.flatnonzero(n_known == 0):
+                predictions[place]["note"] = _NO_WORD + (": the most frequent tags" if frequent else "")
         if explain and self.tagger is not None:
             constants = dict(zip(self.classes, self.inner.model.intercept_.tolist(), strict=True))
             for tag in predictions[0]["tags"]:
@@ -100,13 +101,6 @@ class Service:
                 spoke = self.tagger.explain(given[0], tag["tag"], explain)
                 tag["features"] = [{"feature": name, "contribution": value} for name, value in spoke]
         return to_json({"predictions": predictions})
-
-    def _known(self, X: Any) -> list[bool]:
-        """Whether texts have a word that the model knows."""
-        if self.tagger is None:
-            return [True] * X.shape[0]
-        known: list[bool] = (np.asarray(X.astype(bool).sum(axis=1)).ravel() > 0).tolist()
-        return known
 
     def _read(self, body: bytes) -> tuple[Any, int, int]:
         """Return texts or rows, how many tags to give, and how many words to explain each."""
@@ -226,5 +220,5 @@ def _parsed(body: bytes) -> Any:
 
 def to_json(document: Any) -> bytes:
     """Return JSON as bytes; half a letter in a label, which UTF-8 cannot write, becomes a question mark."""
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    plain: dict[str, Any] = {"default": np.generic.item, "ensure_ascii": False, "allow_nan": False}
+    return json.dumps(document, separators=(",", ":"), **plain).encode("utf-8", "replace")

@@ -16,14 +16,14 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _LAST_SECONDS = 30  # for running requests, once the server is told to stop
-_HEAD_SECONDS = 30.0  # for a client to send the address and headers of its next request
-_UNREAD_SECONDS = 30.0  # for a client to take an answer that fills all buffers
+PATIENCE = 30.0
+"""Seconds for a client to send the head of its next request, or its body, or to take an answer."""
 
 
 class _Connection(H11Protocol):
     """A connection that is closed if its client falls silent in the middle of a request, or never begins one.
 
-    From its start, and from the end of every answer, a client has `_HEAD_SECONDS` to bring the head of a
+    From its start, and from the end of every answer, a client has `PATIENCE` to bring the head of a
     request, however many bytes come meanwhile. What of the last request is still on its way (a body that
     nobody asked for) is no new one. The application itself limits the time of a body.
     """
@@ -32,29 +32,29 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._within(_HEAD_SECONDS)
+        self._wait()
 
     def on_response_complete(self) -> None:
-        self._within(_HEAD_SECONDS)
+        self._wait()
         super().on_response_complete()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._within(_UNREAD_SECONDS)
+        self._wait()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._within(_HEAD_SECONDS)  # no matter while the answer goes on
+        self._wait()  # no matter while the answer goes on
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)
 
-    def _within(self, seconds: float) -> None:
+    def _wait(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self.loop.call_later(seconds, self._end_unless_busy)
+        self._deadline = self.loop.call_later(PATIENCE, self._end_unless_busy)
 
     def _end_unless_busy(self) -> None:
         waits_for_us = self.cycle is not None and not self.cycle.response_complete
