@@ -33,6 +33,7 @@ from lrml import LEML, LRML, LRMLCV, MLFroCV
 
 NAMES = ("bibtex", "delicious", "corel5k", "enron", "yeast", "emotions")
 ALPHAS = np.geomspace(1e-2, 1e2, 12)
+THETAS, PREDICTIONS = (0, 0.02, 0.05, 0.1, 0.2), LRML(space="predictions")
 ROUNDS, MILLION = 3, 1_000_000
 
 
@@ -43,7 +44,8 @@ def contest(name: str, peers: bool) -> dict[str, float]:
     works: dict[str, Callable[[], Any]] = {
         "Ridge s": partial(Ridge(1.0).fit, rows, labels),
         "LRML()": lambda: LRML().fit(X, Y),
-        "path of 100": lambda: lrml.lrml_path(X, Y, thetas=[0, 0.02, 0.05, 0.1, 0.2], n_alphas=20),
+        "path of 100": lambda: lrml.lrml_path(X, Y, THETAS, n_alphas=20, estimator=PREDICTIONS),
+        "path, coefficients": lambda: lrml.lrml_path(X, Y, THETAS, n_alphas=20),
         "MLFroCV()": lambda: MLFroCV(random_state=0).fit(X, Y),
         "LRMLCV()": lambda: LRMLCV(random_state=0).fit(X, Y),
         "RidgeCV": lambda: RidgeCV(ALPHAS).fit(rows, labels),
@@ -87,7 +89,8 @@ WORKS: Mapping[str, Callable[[], Callable[[], Any]]] = {
 def seconds_with(source: Path, work: str) -> float:
     """Run one work in a process of its own, with the package of a folder."""
     command = [sys.executable, __file__, "--alone", work]
-    environment = os.environ | {"PYTHONPATH": str(source)}
+    paths = os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": paths}
     return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
 
 
