@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
-from threadpoolctl import threadpool_limits
 
 from lrml import CPLST, LRML, MLFro, SpectralRegressor, lrml_path
 from lrml.core.arrays import Place
@@ -184,22 +183,6 @@ def test_any_grid_gives_stationary_points_never_above_the_reduced_rank_end(
         assert model.objective_ <= end + 1e-11 * np.sum(B**2)
 
 
-@pytest.mark.parametrize(("theta", "ridge"), [(0, 0.0), (1, 10.0), (3, 0.0), (6, 10.0)])
-def test_models_are_as_good_as_single_fits_and_as_both_ends(yeast, oracle, theta, ridge):
-    least_squares = Ridge(ridge).fit(*yeast).coef_.T
-    for model in lrml_path(*yeast, theta, ridges=ridge, n_alphas=6):
-        case = oracle(*yeast, theta, model.alpha, ridge)
-        A, B = stacked(case)
-
-        def value(W, A=A, B=B, alpha=model.alpha):
-            return np.sum((B - A @ W) ** 2) + alpha * np.linalg.svd(W, compute_uv=False)[theta:].sum()
-
-        assert model.objective_ <= 1.001 * LRML(theta, model.alpha, ridge=ridge).fit(*yeast).objective_
-        assert model.objective_ <= (1 + 1e-9) * value(reduced_rank(case))
-        # At this tolerance, a chain that begins near least squares does not get to the last digit.
-        assert model.objective_ <= 1.001 * value(least_squares)
-
-
 # Both ends in closed form
 
 
@@ -353,21 +336,6 @@ def test_factors_are_orthonormal_even_where_singular_values_span_many_orders():
             assert_allclose(side.T @ side, np.eye(model.rank_), atol=1e-9)
 
 
-def test_two_runs_are_equal_to_the_bit_and_threads_change_only_rounding(yeast):
-    paths = []
-    for threads in (1, 2, 2):
-        with threadpool_limits(threads, user_api="blas"):
-            paths.append(lrml_path(*yeast, [0, 3], n_alphas=4))
-    for model, twin in zip(paths[1], paths[2], strict=True):
-        assert_array_equal(model.coef_, twin.coef_)
-        assert (model.objective_, model.residual_, model.n_iter_) == (
-            twin.objective_,
-            twin.residual_,
-            twin.n_iter_,
-        )
-    assert_same(paths[0], paths[1], atol=1e-6)
-
-
 # Warnings and errors (parameters: test_door.py)
 
 
@@ -387,10 +355,7 @@ def test_bad_data_is_named(data, function):
     unknown = np.where(np.eye(60, 5), np.nan, Y)
     for A, B, more, shown in (
         (X, Y[:-1], {}, "60 .* 59"),
-        (X, 2 * Y, {}, "Y .*2"),
-        (np.where(X > 2, np.nan, X), Y, {}, "X .*NaN"),
         (X, unknown, {}, "NaN"),
-        (X, sp.csr_array(unknown), {}, "NaN"),
         (X, Y, {"sample_weight": np.ones(3)}, r"sample_weight .*\(60,\)"),
         (Statistics.from_arrays(X, Y), Y, {}, "Statistics"),
     ):

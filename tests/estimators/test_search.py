@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.model_selection import KFold, ShuffleSplit
 
 from lrml import (
     CPLST,
@@ -149,19 +148,6 @@ def test_every_criterion_and_kind_of_split(data, cv):
         found = clone(search).set_params(scoring=scoring).fit(*data)
         np.testing.assert_allclose(columns(found), values, atol=1e-5)
         assert found.n_splits_ == cv.get_n_splits()
-
-
-def test_ridge_agrees_with_the_grid_search_of_scikit_learn(data):
-    def scorer(model, A, B):
-        return metrics.average_precision(B, model.predict(A))
-
-    alphas = [0.01, 1.0, 10.0, 100.0]
-    theirs = GridSearchCV(Ridge(), {"alpha": alphas}, cv=FOLDS, scoring=scorer).fit(*data)
-    ours = MLFroCV(alphas=alphas, cv=FOLDS).fit(*data)
-    for name in ("mean_test_score", "std_test_score", "rank_test_score"):
-        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=1e-9)
-    assert ours.best_params_ == theirs.best_params_
-    np.testing.assert_allclose(ours.coef_, theirs.best_estimator_.coef_, atol=1e-9)
 
 
 @pytest.mark.parametrize(("search", "plain"), LOGISTIC.values(), ids=LOGISTIC)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
-from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, lrml_path, metrics
+from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLTrace, MLTraceCV, lrml_path, metrics
 from lrml.datasets import make_low_rank_multilabel
 
 MODELS = {
@@ -152,14 +152,3 @@ def test_labels_that_need_no_features_leave_nothing_to_make_smaller():
     X = np.random.default_rng(0).standard_normal((30, 4))
     found = LRMLCV(rule="smallest", random_state=0).fit(X, np.ones((30, 3)))
     assert found.nbytes_ <= (4 * 3 + 3) * 8
-
-
-def test_given_thetas_are_kept_and_ridge_regressions_have_one_size(rows):
-    small, best = (
-        LRMLCV(thetas=[0, 3, 5], rule=rule, random_state=0).fit(*rows) for rule in ("smallest", "best")
-    )
-    assert set(small.cv_results_["param_theta"]) <= {0, 3, 5}
-    assert small.nbytes_ <= best.nbytes_
-    best, small = (MLFroCV(rule=rule, random_state=0).fit(*rows) for rule in ("best", "smallest"))
-    assert small.best_params_ == best.best_params_
-    assert len(set(small.cv_results_["mean_model_nbytes"])) == 1
