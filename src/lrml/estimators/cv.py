@@ -179,13 +179,7 @@ class MLTraceCV(LabelModel, SearchModel):
 
 
 class MLFroCV(LabelModel, SearchModel):
-    """`MLFro` with alpha chosen by scores of unseen rows.
-
-    With the squared loss and all labels known these are leave-one-out scores, which are exact, on at most
-    max(1500, 2¹⁹/L) random rows. Otherwise every candidate is a warm-started fit.
-
-    Cost: with the squared loss and all labels known O(n d² + d³ + d² L) once, or once per fold, and O(mdL)
-    for each candidate, judged on m rows; memory 3 d² + O(m (d + L)) numbers beside the data.
+    """`MLFro` with alpha chosen by scores of unseen rows: step 1 of `LRMLCV`, on max(1500, 2¹⁹/L) rows.
 
     Parameters
     ----------
@@ -225,9 +219,9 @@ class MLFroCV(LabelModel, SearchModel):
 class LEMLCV(LabelModel, SearchModel):
     """`LEML` with rank and ridge chosen by scores of unseen rows.
 
-    With the squared loss, all labels known and no alpha, one decomposition per fold serves all candidates,
-    which are judged as in `CPLSTCV`. Otherwise each of them is a warm-started fit: ridges at the largest
-    rank, then the other ranks.
+    With the squared loss and all labels known, one decomposition per fold serves all candidates, which are
+    judged as in `CPLSTCV`, or as a grid if alphas are given. Otherwise each of them is a warm-started fit:
+    ridges at the largest rank, then the other ranks.
 
     Parameters
     ----------
@@ -288,8 +282,6 @@ class CPLSTCV(LabelModel, SearchModel):
 
     Ridges are judged by leave-one-out scores, and ranks on three folds, as in `LRMLCV`: a rank that does not
     pay is not chosen. If ranks and ridges are given, the whole grid is judged on folds.
-
-    Cost: as `LRMLCV`; per fold and ridge one decomposition of a min(d, L)² matrix, which serves all ranks.
 
     Parameters
     ----------
