@@ -243,23 +243,20 @@ class PathJudge(Judge):
         return math.sqrt(self.problem.target / self.fold(0).total_weight * level)
 
     def solve(
-        self, number: int, points: Sequence[GridPoint], visit: Callable[[int, RidgeRegressions], Any]
+        self, number: int, points: Sequence[GridPoint], visit: Callable[[int, PathPoint], None]
     ) -> None:
         """Solve candidates on a fold; visit each in the thread that has solved it."""
         problem = self.fold(number).space.problem
         parts = {point.ridge: problem.with_ridge(point.ridge) for point in points}
-
-        def seen(place: int, found: PathPoint) -> None:
-            visit(place, found.regressions)
-
-        solve_path([(parts[point.ridge], point.penalty) for point in points], seen, **self.how)
+        solve_path([(parts[point.ridge], point.penalty) for point in points], visit, **self.how)
 
     def fit(self, number: int, points: Sequence[GridPoint], visit: Visit) -> None:
         """Fit candidates to the training part of a split, and let each be visited."""
         fold = self.fold(number)
 
-        def seen(place: int, found: RidgeRegressions) -> None:
-            visit(place, fold.held_out, fold.scores.of(found), found.left.shape[1])
+        def seen(place: int, found: PathPoint) -> None:
+            solution = found.regressions
+            visit(place, fold.held_out, fold.scores.of(solution), solution.left.shape[1])
 
         self.solve(number, points, seen)
 

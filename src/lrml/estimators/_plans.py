@@ -29,12 +29,13 @@ import numpy.typing as npt
 
 from lrml.core import checks as check
 from lrml.core.arrays import Array, Place, namespace, to_numpy
-from lrml.core.coordinates import RidgeRegressions, coordinates_of
+from lrml.core.coordinates import coordinates_of
 from lrml.core.linalg import singular_values
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.estimators._judges import Fold, Judge, PathJudge
 from lrml.estimators._table import GridPoint
+from lrml.solvers import PathPoint
 
 _Float64 = npt.NDArray[np.float64]
 Plan: TypeAlias = Generator[list[GridPoint], Judge, Any]
@@ -243,8 +244,8 @@ def screened(
             errors += np.concatenate([_Screened.of(fold, one).errors(sizes, cuts).ravel() for one in ridges])
             continue
 
-        def add(place: int, solved: RidgeRegressions, fold: Fold = fold, errors: _Float64 = errors) -> None:
-            a, b = _parts(fold, *solved.sides)
+        def add(place: int, solved: PathPoint, fold: Fold = fold, errors: _Float64 = errors) -> None:
+            a, b = _parts(fold, *solved.regressions.sides)
             errors[place] += float(np.sum(a - 2.0 * b))
 
         judge.solve(number, points, add)
