@@ -31,7 +31,7 @@ def ranking():
     [
         (fitting("LRML", theta=3, alpha=20.0), 17, 159),
         (fitting("LRML", loss="logistic"), 20, 226),
-        (fitting("LRMLCV"), 31, 328),
+        (fitting("LRMLCV"), 30, 317),
         (ranking, 6, 38),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],
