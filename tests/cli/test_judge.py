@@ -76,6 +76,7 @@ def test_labels_that_occur_late_in_a_long_file_are_still_found(tmp_path, call):
     labels = {label["name"]: label for label in found["labels"]}
     assert (labels["a"]["support"], labels["b"]["support"]) == (400, 1100)
     assert labels["a"]["f1"] > 0.95
+    assert "trained on these rows" in found["notes"][-1]
 
 
 def test_inspection_of_a_tagger(folder, call):

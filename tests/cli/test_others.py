@@ -25,16 +25,14 @@ def test_a_model_file_becomes_a_graph_with_the_same_answers(tmp_path, call):
     source, target = tmp_path / "model.lrml", tmp_path / "model.onnx"
     lrml.save(TextTagger(MLFro(0.1)).fit(texts, tags), source)
     told, _ = call("export", source, target, "--top-k", 1)
-    assert "text: n, string" in told
-    assert "top_labels: n × 1, string" in told
+    assert "inputs: text" in told
     running = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
     (best,) = running.run(["top_labels"], {"text": np.array(["chess", "images viewer"], dtype=object)})
     assert best.tolist() == [["game"], ["image"]]
     assert str(target) in call("export", source, target, code=2)[1]
     document, _ = call("export", source, target, "--force", "--no-text", "--json")
     assert document["bytes"] == target.stat().st_size
-    assert [one["name"] for one in document["inputs"]] == ["features"]
-    assert document["outputs"] == [{"name": "scores", "shape": ["n", 2], "type": "float"}]
+    assert (document["inputs"], document["outputs"]) == (["features"], ["scores"])
 
 
 def test_what_cannot_be_exported_is_told_and_leaves_no_file(tmp_path, call):

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -97,7 +96,7 @@ class RowsForModel:
         if (source.roles.kind == "text") != texts:
             takes = "texts" if texts else f"rows of {model.n_features_in_} numbers"
             raise ValueError(f"The model takes {takes}, and {source.name} has none. Pass another file.")
-        source = source.test
+        self.has_split, source = source.has_split, source.test
         if labelled and not (source.roles.has_labels or source.columns.labels):
             raise ValueError(
                 f"{data.name!r} has no tags or labels to judge by. Say where they are, for example with "
@@ -171,12 +170,10 @@ def name_columns(model: Any, feature_names: Sequence[str], label_names: Sequence
     model._rename(features, np.array(label_names, dtype=object))
 
 
-def digest_of(data: Data) -> str | None:
-    """Return the SHA-256 of a data file, so that it is known again; None for a name or several files."""
-    if not Path(data.name).is_file() or data.name in mulan_entries() or len(data.paths) > 1:
-        return None
-    with open(data.name, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def files_of(data: Data) -> list[Any]:
+    """Return name, size and time of change of each file, by which the data is known again."""
+    paths = [Path(path) for path in data.paths if path not in mulan_entries()]
+    return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths if path.is_file()]
 
 
 def check_complete(X: Any) -> None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -40,21 +40,8 @@ def export(
     exported = to_onnx(load(model), top_k=top_k, text=not no_text)
     content = exported.SerializeToString()
     write_atomically(out, content)
-    graph = exported.graph
-    ends = {"inputs": [_described(one) for one in graph.input]}
-    ends["outputs"] = [_described(one) for one in graph.output]
-    lines = [
-        f"{side.capitalize()[:-1]} {one['name']}: {' × '.join(map(str, one['shape']))}, {one['type']}."
-        for side, every in ends.items()
-        for one in every
-    ]
-    document = {"file": out, "bytes": len(content), **ends}
-    answer(document, f"Wrote {out} ({len(content) / 1e6:.1f} MB).", *lines, as_json=as_json)
-
-
-def _described(value: Any) -> dict[str, Any]:
-    from onnx import TensorProto
-
-    tensor = value.type.tensor_type
-    shape = [side.dim_param or side.dim_value for side in tensor.shape.dim]
-    return {"name": value.name, "shape": shape, "type": TensorProto.DataType.Name(tensor.elem_type).lower()}
+    ends = {"inputs": exported.graph.input, "outputs": exported.graph.output}
+    names = {side: [one.name for one in every] for side, every in ends.items()}
+    lines = (f"{side}: {', '.join(every)}" for side, every in names.items())
+    document = {"file": out, "bytes": len(content), **names}
+    answer(document, f"wrote {out}: {len(content):,d} bytes", *lines, as_json=as_json)

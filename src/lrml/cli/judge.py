@@ -56,7 +56,7 @@ def evaluate(
     """
     from lrml._inner import threshold_of
     from lrml.cli._console import advise, facts_of, in_words, tell_progress
-    from lrml.cli._rows import RowsForModel, digest_of, opened
+    from lrml.cli._rows import RowsForModel, files_of, opened
     from lrml.core.losses import LogisticLoss
     from lrml.evaluation import assess
 
@@ -79,7 +79,7 @@ def evaluate(
         verbose=not quiet,
     )
     notes = rows.notes()
-    if summary.get("sha256") is not None and summary["sha256"] == digest_of(data):
+    if summary.get("files") and summary["files"] == files_of(data) and not rows.has_split:
         notes.append("the model was trained on these rows, so its figures are too good; judge it on others")
     about = [("Model", model), ("Fitted", "; ".join(in_words(facts))), ("Data", data.name)]
     page = found.summary(f"Evaluation of {model}", about=about) | {"left_out": notes}

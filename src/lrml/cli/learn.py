@@ -130,7 +130,7 @@ def _learned(
 ) -> tuple[Any, dict[str, Any]]:
     """Return a model of the data, and what to keep of how it was learned."""
     from lrml.cli._console import tell_progress, warnings_told
-    from lrml.cli._rows import Training, digest_of
+    from lrml.cli._rows import Training, files_of
 
     tell: Callable[[str], None] = (lambda line: None) if quiet else tell_progress
     recipe = Recipe.of(given)
@@ -158,7 +158,7 @@ def _learned(
         **({"blocks": source.n_blocks} if blocks else {}),
         "seconds": round(perf_counter() - start, 3),
         "reading": training.reading(),
-        "sha256": digest_of(data),
+        "files": files_of(data),
     }
 
 
