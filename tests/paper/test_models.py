@@ -277,7 +277,7 @@ def test_alpha_is_raised_until_the_rank_fits(data: TrainTest) -> None:
 
 def test_a_rank_that_cannot_be_met_is_an_error(data: TrainTest) -> None:
     cell = cell_of("LRML", 2, searches=[{"alphas": [1e-6], "ridges": [0.0]}], theta_shares=[0.5])
-    with pytest.raises(ValueError, match=r"at most 2, got \d with alpha raised from 1e-06 to 0\.0075"):
+    with pytest.raises(ValueError, match=r" 2 .*from 1e-06 to 0\.0075"):
         run_equal_rank(data, cell)
 
 

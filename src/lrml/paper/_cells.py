@@ -64,27 +64,12 @@ def run_cells(
     n_workers: int,
     tell: Callable[[int, int, Cell], None] | None = None,
 ) -> tuple[list[Result], dict[str, str]]:
-    """Compute the cells that have no file yet, in processes of their own; return all that there are.
+    """Compute the cells that have no file yet; return all results, and by name what went wrong elsewhere.
 
-    Parameters
-    ----------
-    cells : sequence of dict
-        Plain data that JSON can hold. They are begun in this order.
-    work : callable
-        Returns plain data and arrays of a cell, and is at the top level of a module.
-    folder : path
-        Where the files are. One run at a time works there.
-    n_workers : int
-        Number of processes; each has one thread for linear algebra. Results do not depend on it.
-    tell : callable, optional
-        Is told how many cells are done, of how many, and which was the last.
-
-    Returns
-    -------
-    results : list of Result
-        In the order of the cells.
-    failures : dict of str to str
-        What went wrong with the others, by name. The next run tries them again.
+    Cells are plain data that JSON can hold, and are begun in their order. ``work``, at the top level of a
+    module, returns plain data and arrays of one. One run at a time works in a folder, with so many processes,
+    each of one thread for linear algebra; results do not depend on their number. ``tell`` is told how many
+    cells are done, of how many, and which was the last. What failed is tried again by the next run.
     """
     named = {name_of(cell): cell for cell in cells}
     home = writable_folder(folder)
@@ -170,19 +155,8 @@ def _attempt(work: Work, cell: Cell, path: Path) -> str | None:
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     content = io.BytesIO()
-    text = json.dumps(_plain(values), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(values, ensure_ascii=False, default=lambda number: number.item())  # NumPy's scalars
     named: dict[str, Any] = {"values": np.array(text), **arrays}
     np.savez_compressed(content, **named)
     write_atomically(path, content.getvalue())
     return None
-
-
-def _plain(value: Any) -> Any:
-    """Return data that JSON can hold: NumPy's scalars as Python's, numbers that are not finite as None."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

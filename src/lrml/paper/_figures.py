@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -34,9 +34,7 @@ def figures(models: Models, results: Sequence[Result]) -> list[Figure]:
     of_kind = {kind: [r for r in results if r.cell["kind"] == kind] for kind in ("completion", "convergence")}
     plan = models.plan
     found = [_completion(result) for result in of_kind["completion"]]
-    for protocol in (
-        name for name in plan.protocols if name in plan.experiments.get("fig2", _NO)["protocols"]
-    ):
+    for protocol in plan.protocols:
         shown = [name for name in plan.datasets if models.over_theta(protocol, name)]
         found += [_norms(models, protocol, shown)] if shown else []
     alphas = sorted({result.cell["alpha"] for result in of_kind["convergence"]})
@@ -48,9 +46,6 @@ def figures(models: Models, results: Sequence[Result]) -> list[Figure]:
         printed = printed.dropna(subset="published")
         found += [_like_table2(name, own) for name, own in printed.groupby("protocol", sort=False)]
     return found
-
-
-_NO: Mapping[str, Any] = {"protocols": ()}
 
 
 def _grid(n_panels: int, n_columns: int = 2, height: float = _HEIGHT) -> tuple[Any, Sequence[Any]]:

@@ -48,18 +48,9 @@ def reproduce(
 ) -> tuple[dict[str, Any], list[Path]]:
     """Compute all cells of a plan that have no file yet, and write the report of all.
 
-    Parameters
-    ----------
-    plan : Plan
-    folder : path
-        Gets ``cells/``, one file for each, which the next run finds; ``tables/`` as CSV, ``figures/`` as PNG,
-        SVG and PDF, and ``report.html``.
-    n_workers : int
-        Number of processes; results do not depend on it.
-    tell : callable, optional
-        Is told how many cells are done, of how many, and which was the last.
-    with_figures : bool, default=True
-        Whether to draw figures and make the page, which needs matplotlib and Jinja2.
+    The folder gets ``cells/``, one file for each, which the next run finds, ``tables/`` as CSV, and, with
+    figures, ``figures/`` as PNG, SVG and PDF, and ``report.html``. Results do not depend on the number of
+    worker processes. ``tell`` is told how many cells are done, of how many, and which was the last.
 
     Returns
     -------
@@ -169,11 +160,8 @@ def _rank(singular_values: Sequence[float]) -> int:
 
 def _figure2(models: Models) -> Iterator[tuple[str, ...]]:
     """Yield the mean lead of the best theta over the trace norm; the test values choose it."""
-    experiment = models.plan.experiments.get("fig2")
-    if experiment is None:
-        return
-    texts, protocols = [], [name for name in experiment["protocols"] if name in models.plan.protocols]
-    for protocol in protocols:
+    found = {}
+    for protocol in models.plan.protocols:
         leads = []
         for dataset in models.plan.datasets:
             trace = models.at(protocol, dataset, "MLTrace", None)
@@ -184,10 +172,10 @@ def _figure2(models: Models) -> Iterator[tuple[str, ...]]:
             if trace and own:
                 leads.append(max(own) - metric_values(trace, "average_precision").mean())
         if leads:
-            texts.append(f"{np.mean(leads):+.4f}".replace("-", "−"))
-    if texts:
-        what = f"Figure 2: average precision, best theta minus {METHODS['MLTrace']} ({', '.join(protocols)})"
-        yield what, ", ".join(texts), "above 0"
+            found[protocol] = f"{np.mean(leads):+.4f}".replace("-", "−")
+    if found:
+        what = f"Figure 2: average precision, best theta minus {METHODS['MLTrace']} ({', '.join(found)})"
+        yield what, ", ".join(found.values()), "above 0"
 
 
 def _figure3(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:

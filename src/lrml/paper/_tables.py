@@ -1,19 +1,17 @@
 """The tables: our values beside the published ones, and which differences are more than chance.
 
-Two methods are compared on the same test examples by a paired t-test (`lrml._significance`). The test covers
-the choice of the test examples. It does not cover the choice of the training rows: both models are fixed, and
-values are averaged over the seeds first, so another training set may well reverse a mark. It works for
-metrics that are means over examples, as all of Table 2 are. For values that are 0 or 1, such as top-1
-accuracy, the t distribution is an approximation, which is good for the hundreds of rows that a test set has.
+Two methods are compared on the same test examples by a paired t-test (`lrml._significance`), on values that
+are averaged over the seeds first. The test covers the choice of the test examples, not that of the training
+rows, so another training set may well reverse a mark. For values that are 0 or 1, such as top-1 accuracy, the
+t distribution is an approximation, which is good for hundreds of rows.
 
-A table makes many comparisons, and 5 % of those without a true difference get a mark. So two marks are given:
-a plain one, as in the paper, and one after Holm's correction over all comparisons of one protocol in the
-table, which keeps the chance of even one false mark below 5 %.
+A plain mark, as in the paper, has 5 % of the differences between equals. After Holm's correction over all
+comparisons of one protocol in a table, the chance of even one false mark is below 5 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +21,7 @@ import pandas as pd
 
 from lrml._significance import LEVEL, Difference, holm, paired_difference
 from lrml.paper._cells import Result
-from lrml.paper._plan import DATASETS, WITH_THETA, Plan, theta_of
+from lrml.paper._plan import DATASETS, PROTOCOLS, WITH_THETA, Plan, theta_of
 from lrml.paper._published import published_table1, published_table2
 from lrml.report import column, table
 
@@ -41,6 +39,8 @@ METHODS = {"LRML": "LRML", "LEML": "LEML", "CPLST": "CPLST", "MLTrace": "ML-trac
 RIVALS = ("LEML", "CPLST")
 _MARKS = {"better": "•", "worse": "∘"}
 _PRINTED_DIGITS = 4
+_SECONDS = ("fit_seconds", "search_seconds")
+_CHOSEN = ("model_rank", "alpha", "ridge", "loss", "theorem3")
 
 
 class Models:
@@ -61,10 +61,22 @@ class Models:
 
     def over_theta(self, protocol: str, dataset: str) -> dict[int, list[Result]]:
         """Return the LRML of each theta of Figure 2; small shares of few labels are the same theta."""
-        percents = self.plan.experiments["fig2"]["percents"]
+        asked = self.plan.experiments.get("fig2", {"protocols": ()})
+        percents = asked["percents"] if protocol in asked["protocols"] else ()
         thetas = [theta_of(dataset, percent, self.plan.protocols[protocol]) for percent in percents]
         found = {theta: self.at(protocol, dataset, "LRML", theta) for theta in thetas}
         return {theta: own for theta, own in found.items() if own}
+
+    def chosen(self) -> Iterator[dict[str, Any]]:
+        """Yield what average precision chose in every result, and the times."""
+        for (kind, *_), found in self._found.items():
+            for cell, values, _ in found if kind == "models" else ():
+                largest = theta_of(cell["dataset"], 100, self.plan.protocols[cell["protocol"]])
+                missing = sum(not choice["converged"] for choice in values["chosen"].values())
+                place = {key: cell[key] for key in ("protocol", "dataset", "method", "theta")}
+                times = {key: values[key] for key in _SECONDS}
+                own = {key: values["chosen"]["average_precision"].get(key) for key in _CHOSEN}
+                yield place | own | times | {"largest": largest, "missing": missing}
 
 
 def metric_values(models: Sequence[Result], metric: str) -> npt.NDArray[np.float64]:
@@ -124,11 +136,8 @@ def table2_values(models: Models, experiment: str = "table2") -> pd.DataFrame:
     lower = frame["metric"] == METRICS["hamming_loss"]
     for name, p_value in (("mark", "p_value"), ("mark_holm", "p_holm")):
         frame[name] = [mark(*one) for one in zip(frame["lrml_minus"], frame[p_value], lower, strict=True)]
-    sign = np.where(lower, 1.0, -1.0)
     frame["difference"] = frame["ours"] - frame["published"]
-    frame["gap"] = sign * frame["difference"]
-    frame["gap_in_errors"] = frame["gap"] / frame["error"].where(frame["error"] > 0)
-    behind = sign * (frame["ours"].round(_PRINTED_DIGITS) - frame["published"]) > 1e-9
+    behind = np.where(lower, 1.0, -1.0) * (frame["ours"].round(_PRINTED_DIGITS) - frame["published"]) > 1e-9
     frame["verdict"] = np.where(frame["published"].isna(), "", np.where(behind, "below", "at or above"))
     return frame
 
@@ -183,7 +192,7 @@ def span(values: Iterable[Any]) -> str | None:
     >>> span([1.0, 3.0, 1.0]), span([2.0, 2.0]), span(["squared", "logistic"]), span([None])
     ('1 to 3', '2', 'logistic, squared', None)
     """
-    known = sorted({value for value in values if value is not None})
+    known = sorted({value for value in values if pd.notna(value)})
     if not known or isinstance(known[0], str):
         return ", ".join(known) or None
     low, high = f"{known[0]:.3g}", f"{known[-1]:.3g}"
@@ -209,9 +218,7 @@ _COLUMNS = {
         column("mark", "mark", explanation="• LRML is better, ∘ worse, by a paired t-test at 5 %"),
         column("mark_holm", "mark (Holm)", explanation="the same after Holm's correction"),
         column("mark_published", "mark (paper)", explanation="what the paper prints"),
-        column("gap", "gap", "number", 4, "how much worse ours is, in the direction of the metric"),
         column("error", "error", "number", 4, "standard error of our value, by the choice of test rows"),
-        column("gap_in_errors", "gap / error", "number", 1),
         column("chosen_theta", "theta", explanation="of LRML, as chosen; a range where seeds differ"),
         column("rank", "rank", "number", 1, "rank of the model, mean over the seeds"),
         column("largest_rank", "largest rank", "integer", None, "over the seeds"),
@@ -259,7 +266,7 @@ def tables(models: Models, statistics: Mapping[str, Mapping[str, Any]]) -> list[
     values, equal = table2_values(models), table2_values(models, "equal_rank")
     made = _table1(statistics)
     if not values.empty:
-        made += _counts(values) + _like_paper(values) + _misses(values)
+        made += _counts(values) + _like_paper(values)
     if not equal.empty:
         made += _made(
             "equal_rank",
@@ -284,27 +291,27 @@ def tables(models: Models, statistics: Mapping[str, Mapping[str, Any]]) -> list[
 
 def table2_long(models: Models) -> list[dict[str, Any]]:
     """Return every value of Table 2, for a file: one row for each, with all that is known of it."""
-    keys = ["dataset", "protocol", "percent", "theta", "metric", "method", "ours", "spread", "seeds"]
+    keys = ["dataset", "protocol", "percent", "theta", "metric", "method", "ours", "spread", "error", "seeds"]
     keys += ["published", "difference", "verdict", "lrml_minus", "standard_error"]
     keys += ["mark", "mark_holm", "mark_published"]
     values = table2_values(models)
     return [] if values.empty else _made("table2", "Table 2: every value", "", values, keys)
 
 
-# Statistic, title, and decimals of the paper (None for counts).
-_STATISTICS: tuple[tuple[str, str, int | None], ...] = (
-    ("instances", "instances", None),
-    ("attributes", "attributes", None),
-    ("labels", "labels", None),
-    ("cardinality", "cardinality", 3),
-    ("density", "density", 3),
-    ("distinct_label_sets", "label sets", None),
-)
+# The statistics, and their decimals in the paper.
+_STATISTICS = {
+    "instances": 0,
+    "attributes": 0,
+    "labels": 0,
+    "cardinality": 3,
+    "density": 3,
+    "distinct_label_sets": 0,
+}
 
 
 def agreeing(counted: Mapping[str, Any], printed: Mapping[str, str]) -> list[str]:
     """Return the statistics that are the same with the paper's number of decimals."""
-    return [name for name, _, digits in _STATISTICS if f"{counted[name]:.{digits or 0}f}" == printed[name]]
+    return [name for name, digits in _STATISTICS.items() if f"{counted[name]:.{digits}f}" == printed[name]]
 
 
 def _table1(statistics: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -313,13 +320,13 @@ def _table1(statistics: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]
         printed = published_table1(dataset)
         agree = agreeing(counted, printed)
         row: dict[str, Any] = {"dataset": dataset, "domain": printed["domain"]}
-        for name, _, digits in _STATISTICS:
-            number = int if digits is None else float
+        for name, digits in _STATISTICS.items():
+            number = float if digits else int
             row |= {name: number(counted[name]), f"{name}_paper": number(printed[name])}
         rows.append(row | {"agrees": "yes" if len(agree) == len(_STATISTICS) else "no"})
     columns = [_COLUMNS["dataset"], _COLUMNS["domain"]]
-    for name, title, digits in _STATISTICS:
-        kind = "integer" if digits is None else "number"
+    for name, digits in _STATISTICS.items():
+        kind, title = "number" if digits else "integer", name.replace("_", " ")
         columns += [column(name, title, kind, digits), column(f"{name}_paper", "paper", kind, digits)]
     columns.append(column("agrees", "agrees"))
     return table(
@@ -394,72 +401,42 @@ def _like_paper(values: pd.DataFrame) -> list[dict[str, Any]]:
     return made
 
 
-def _misses(values: pd.DataFrame) -> list[dict[str, Any]]:
-    missed = values[(values["method"] == "LRML") & (values["verdict"] == "below")]
-    keys = ["protocol", "dataset", "percent", "metric", "published", "ours", "gap", "error", "gap_in_errors"]
-    return _made(
-        "misses",
-        "Published values of LRML that are not reached",
-        "The paper has the same test rows (Mulan's split), so a gap of less than a standard error can still "
-        "be a true difference of two models.",
-        missed,
-        keys,
-    )
-
-
 def _chosen_models(models: Models) -> list[dict[str, Any]]:
     """Return what was chosen, and how long it took; the times are not the same in a second run."""
-    experiments = [one for one in models.plan.experiments.values() if one["kind"] == "models"]
-    ranks, times = [], []
-    for protocol, one in models.plan.protocols.items():
-        for dataset in models.plan.datasets:
-            for method, title in METHODS.items():
-                place = {"protocol": protocol, "dataset": dataset, "method": title}
-                asked = [e for e in experiments if protocol in e["protocols"] and method in e["methods"]]
-                percents = sorted({percent for e in asked for percent in e["percents"]})
-                found: dict[int | None, list[Result]] = {}
-                for percent in percents if method in WITH_THETA else [None]:
-                    theta = None if percent is None else theta_of(dataset, percent, one)
-                    found[theta] = models.at(protocol, dataset, method, theta)
-                    if found[theta]:
-                        row = {"percent": percent, "theta": theta, "largest": theta_of(dataset, 100, one)}
-                        ranks.append(place | row | _rank_row(found[theta]))
-                every = [result.values for of_theta in found.values() for result in of_theta]
-                if every:
-                    seconds = {key: np.median([values[key] for values in every]) for key in _SECONDS}
-                    times.append(place | {"searches": len(every)} | seconds)
-    if not ranks:
+    place = ["protocol", "dataset", "method"]
+    found = pd.DataFrame(models.chosen())
+    if found.empty:
         return []
-    keys = ["protocol", "dataset", "method", "percent", "theta", "rank", "largest", "alpha", "ridge", "loss"]
+    found["theorem3"] = found["theorem3"].astype(float)
+    orders = dict(zip(place, (PROTOCOLS, DATASETS, list(METHODS)), strict=True))
+    found = found.sort_values(
+        [*place, "theta"], key=lambda one: one.map(orders[one.name].index) if one.name in orders else one
+    )
+    found["method"] = found["method"].map(METHODS)
+    ranks = found.groupby([*place, "theta"], sort=False, dropna=False).agg(
+        rank=("model_rank", "mean"),
+        largest=("largest", "first"),
+        theorem3=("theorem3", "mean"),
+        missing=("missing", "sum"),
+        **{name: (name, span) for name in ("alpha", "ridge", "loss")},
+    )
+    ranks["converged"] = [f"no: {missing} did not" if missing else "yes" for missing in ranks["missing"]]
+    times = found.groupby(place, sort=False)[list(_SECONDS)].median()
+    times["searches"] = found.groupby(place, sort=False).size()
     return _made(
         "ranks",
         "What was chosen, and the ranks",
         "The models with the best average precision on the validation rows, fitted on the whole training "
-        "set. Parameters are given as a range where the seeds chose different ones. ML-trace and ML-Fro have"
-        " no theta; where theta is min(d, L), LRML has no penalty but the ridge.",
-        pd.DataFrame(ranks),
-        [*keys, "theorem3", "converged"],
+        "set. Parameters are given as a range where the seeds chose different ones. ML-trace and ML-Fro have "
+        "no theta; where theta is min(d, L), LRML has no penalty but the ridge.",
+        ranks.reset_index(),
+        [*place, "theta", "rank", "largest", "alpha", "ridge", "loss", "theorem3", "converged"],
     ) + _made(
         "times",
         "Times",
         "Median seconds over theta and the seeds. The final fit uses the sums that the search has made, "
         "grids differ in size, and other searches ran at the same time: this tells what a run costs, and is "
         "no benchmark.",
-        pd.DataFrame(times),
-        ["protocol", "dataset", "method", "searches", *_SECONDS],
+        times.reset_index(),
+        [*place, "searches", *_SECONDS],
     )
-
-
-_SECONDS = ("fit_seconds", "search_seconds")
-
-
-def _rank_row(models: Sequence[Result]) -> dict[str, Any]:
-    every = [choice for model in models for choice in model.values["chosen"].values()]
-    missing = sum(not choice["converged"] for choice in every)
-    bounds = [bound for bound in _chosen(models, "theorem3") if bound is not None]
-    return {
-        "rank": float(np.mean(_chosen(models, "model_rank"))),
-        **{name: span(_chosen(models, name)) for name in ("alpha", "ridge", "loss")},
-        "theorem3": sum(bounds) / len(bounds) if bounds else None,
-        "converged": f"no: {missing} of {len(every)} did not" if missing else "yes",
-    }

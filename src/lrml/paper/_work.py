@@ -12,25 +12,14 @@ import numpy.typing as npt
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import normalize
 
+from lrml import estimators
 from lrml.completion import complete
 from lrml.core.losses import LOSSES
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from lrml.datasets import Dataset, describe, fetch_mulan, load_yeast
-from lrml.estimators import (
-    CPLST,
-    CPLSTCV,
-    LEML,
-    LEMLCV,
-    LRML,
-    LRMLCV,
-    MLFro,
-    MLFroCV,
-    MLTrace,
-    MLTraceCV,
-    alpha_max,
-)
+from lrml.estimators import LRML, LRMLCV, alpha_max
 from lrml.metrics import evaluate
 from lrml.paper._plan import EMBEDDED, Cell
 from lrml.solvers import Algorithm1, SolverResult, solve
@@ -40,13 +29,6 @@ from lrml.thresholds import Cut, best_threshold
 _Array: TypeAlias = npt.NDArray[np.float64]
 Output: TypeAlias = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
-_SEARCHES: dict[str, tuple[Any, Any]] = {
-    "LRML": (LRMLCV, LRML),
-    "LEML": (LEMLCV, LEML),
-    "CPLST": (CPLSTCV, CPLST),
-    "MLTrace": (MLTraceCV, MLTrace),
-    "MLFro": (MLFroCV, MLFro),
-}
 # What a specification says of the model itself.
 _OF_MODEL = ("loss", "tol", "max_iter")
 _RANK_PARAMETER = {"LRML": "thetas", "LEML": "ranks", "CPLST": "ranks"}
@@ -167,7 +149,7 @@ def _searches(data: TrainTest, cell: Cell, criteria: Sequence[str]) -> Iterator[
     if method != "CPLST":  # which centres by definition
         model["fit_intercept"] = options["fit_intercept"]
     scoring = [_hamming_at_best_cut if c == "hamming_loss" and cut == "auto" else c for c in criteria]
-    search, member = _SEARCHES[method]
+    search, member = (getattr(estimators, name) for name in (f"{method}CV", method))
     for parameters in cell["searches"]:
         given = dict(parameters)
         if method in _RANK_PARAMETER:
@@ -245,12 +227,10 @@ def _within_rank(model: Any, limit: int, data: TrainTest) -> Any:
         if model.rank_ <= limit:
             return model
         model.set_params(alpha=model.alpha * _ALPHA_STEP).fit(data.X, data.Y)
-    if model.rank_ > limit:
-        raise ValueError(
-            f"a model at equal rank must have a rank of at most {limit}, got {model.rank_} with alpha raised "
-            f"from {first:g} to {model.alpha:g}. Give the search stronger alphas."
-        )
-    return model
+    raise ValueError(
+        f"At equal rank {limit} is the largest rank allowed, but with alpha raised from {first:g} to "
+        f"{model.alpha:g} it is {model.rank_}. Give the search stronger alphas."
+    )
 
 
 def _judged(
@@ -335,22 +315,18 @@ def _curve(method: str, result: SolverResult, stop: int | None) -> dict[str, Any
 def _completion(cell: Cell) -> Output:
     """Complete a matrix with two unknown entries under both norms, and compute its singular values on a grid.
 
-    Each norm has its minimum (entries, singular values, value), and by how much the norm is larger at the
-    entries that the paper prints.
+    Each norm has its minimum: entries, singular values and value.
     """
     matrix = np.array(cell["matrix"], dtype=np.float64)  # None becomes nan
     minima = {}
     for name, penalty in {"trace_norm": TraceNorm(1.0), "tail_sum": TailSum(cell["theta"], 1.0)}.items():
         found = complete(matrix, penalty, exact=True, tol=_COMPLETION_TOL)
         entries = np.round(found.values(*np.nonzero(np.isnan(matrix))), _MINIMISER_DECIMALS)
-        sigma, printed = (
-            _singular_values(matrix, *pair) for pair in (entries, cell["printed"][name]["entries"])
-        )
+        sigma = _singular_values(matrix, *entries)
         minima[name] = {
             "entries": entries.tolist(),
             "singular_values": np.round(sigma, _MINIMISER_DECIMALS).tolist(),
             "value": round(found.objective, _MINIMISER_DECIMALS),
-            "excess_of_printed": float(np.sum((printed - sigma)[penalty.theta :])),
         }
     axis = np.linspace(cell["lowest"], cell["highest"], cell["points"])
     grid = _singular_values(matrix, *np.meshgrid(axis, axis))

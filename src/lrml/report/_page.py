@@ -23,23 +23,11 @@ def page(
     failures: Sequence[tuple[str, str]] = (),
     files: Sequence[str] = (),
 ) -> Plain:
-    """Return the content of a page.
+    """Return the content of a page, in this order.
 
-    Parameters
-    ----------
-    title : str
-    words : sequence of str
-        Paragraphs.
-    figures, tables : sequence of dict
-        As `figure` and `table` return them.
-    about : sequence of pairs of str
-        Facts about data, model and machine, at the end.
-    numbers : sequence of tuples of str, default=()
-        A few rows before all else: what it is, and one or more numbers. The first row has the headings.
-    failures : sequence of pairs of str, default=()
-        What could not be computed, and why.
-    files : sequence of str, default=()
-        Files beside the page, by their relative path.
+    ``numbers`` are a few rows before all else, the first with the headings, and ``words`` paragraphs.
+    ``failures`` say what could not be computed, and why. Then come ``figures`` and ``tables``, as `figure`
+    and `table` return them, facts ``about`` data, model and machine, and paths of ``files`` beside the page.
     """
     return {
         "title": title,
