@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -35,6 +36,15 @@ class Inner(NamedTuple):
             with suppress(AttributeError, ValueError, NotFittedError):  # a step that does not know its names
                 names = self.steps[-1].get_feature_names_out()
         return None if names is None else np.asarray(names)
+
+    def unnamed(self) -> Self:
+        """Return copies that take arrays without a warning about the names of features."""
+        steps = deepcopy(self.steps)
+        for step in steps:
+            for part in (step, *step.get_params().values()):
+                if hasattr(part, "transform"):
+                    vars(part).pop("feature_names_in_", None)
+        return self._replace(model=self.model._unnamed(), steps=steps)
 
     def features(self, rows: Any) -> Any:
         """Return what the model sees of some rows."""

@@ -6,14 +6,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import get_tags
 
-from lrml._inner import Inner, Prediction, inner_model, threshold_of
+from lrml._inner import Prediction, inner_model, threshold_of
 from lrml._shown import did_you_mean, shown
 from lrml._version import __version__
 from lrml.core.checks import check_integer, is_real
@@ -53,7 +52,7 @@ class Service:
         self.sparse = all(get_tags(one).input_tags.sparse for one in (*inner.steps, inner.model))
         self.sparse = self.sparse and not (kernel is not None and kernel.is_precomputed)
         self.explains = self.tagger is not None and kernel is None
-        self.inner = _unnamed(inner)
+        self.inner = inner.unnamed()
         self.classes = np.asarray(inner.model.classes_).tolist()
         self.summary = json.loads(json.dumps(dict(summary or {}), allow_nan=False))
 
@@ -186,16 +185,6 @@ class Service:
                 "one that fits, or fill in what is missing."
             )
         return number
-
-
-def _unnamed(inner: Inner) -> Inner:
-    """Return copies that take arrays without a warning about the names of features."""
-    steps = deepcopy(inner.steps)
-    for step in steps:
-        for part in (step, *step.get_params().values()):
-            if hasattr(part, "transform"):
-                vars(part).pop("feature_names_in_", None)
-    return Inner(inner.model._unnamed(), steps)
 
 
 def _parsed(body: bytes) -> Any:
