@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import json
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -15,9 +19,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 
-from lrml import MLFro
+from lrml import MLFro, TextTagger
 from lrml.serving import make_app
-from serving.running import TEXTS, row_model, without_server
+from lrml.serving._requests import RequestError, Service
+from serving.running import TAGS, TEXTS, row_model, without_server
 
 pytest.importorskip("starlette", reason="Starlette is not installed")
 
@@ -92,6 +97,42 @@ def test_bad_rows_are_told_what_is_wrong(rows: Any, words: str) -> None:
     assert words in answer.json()["error"]
 
 
+_NUMBERS = st.integers() | st.floats() | st.sampled_from([1e308, -1e308, 10**400])
+_CELLS = st.none() | st.booleans() | _NUMBERS | st.text(max_size=3) | st.sampled_from(TEXTS)
+_ROWS = st.lists(_NUMBERS, min_size=3, max_size=3) | st.dictionaries(
+    st.sampled_from([*NAMES, "", "0"]), _NUMBERS
+)
+_ANY = st.recursive(_CELLS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner))
+_FIELDS = {"texts": st.lists(st.text(), max_size=3), "rows": st.lists(_ROWS, max_size=3)}
+_FIELDS |= dict.fromkeys(("k", "explain", "other"), st.integers(-1, 6))
+
+
+@given(
+    name=st.sampled_from(["rows", "texts"]),
+    document=st.fixed_dictionaries({}, optional={name: one | _ANY for name, one in _FIELDS.items()}) | _ANY,
+)
+def test_any_request_is_answered_or_refused(name: str, document: Any) -> None:
+    try:
+        answer = services()[name].answer(json.dumps(document).encode())
+    except RequestError as error:
+        answer = json.dumps({"status": error.status, "error": str(error)}).encode()
+    found = json.loads(answer)
+    assert found.get("status") in (None, 400, 413)
+    assert len(found.get("error", "")) < 500
+    assert "error" in found or [bool(one["tags"]) for one in found["predictions"]] == [True] * len(
+        document[name]
+    )
+
+
+@functools.cache
+def services() -> dict[str, Service]:
+    limits = {"max_body": 1 << 20, "max_batch": 2, "max_text": 20, "max_k": 4}
+    return {
+        "rows": Service(row_model(), None, limits),
+        "texts": Service(TextTagger(MLFro(0.3)).fit(TEXTS, TAGS), None, limits),
+    }
+
+
 @pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"1" * 400, b"NaN", b"Infinity"])
 def test_numbers_are_finite(number: bytes) -> None:
     body = b'{"rows": [[1, 2, ' + number + b"]]}"
@@ -128,8 +169,8 @@ def test_pipelines_are_served_as_models_are(pipeline: Any, named: bool, recwarn:
     objects = [
         dict(zip(NAMES if named else "012", row, strict=True)) for row in (frame[:4] + 1).to_numpy().tolist()
     ]
-    for given in ((frame[:4] + 1).to_numpy().tolist(), objects):
-        answer = ask(app, {"rows": given, "k": 3})
+    for rows_given in ((frame[:4] + 1).to_numpy().tolist(), objects):
+        answer = ask(app, {"rows": rows_given, "k": 3})
         found = [{tag["tag"]: tag["score"] for tag in one["tags"]} for one in answer.json()["predictions"]]
         wanted = model.decision_function(new)
         for tags_found, row in zip(found, wanted, strict=True):
