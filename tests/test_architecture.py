@@ -29,7 +29,7 @@ CEILINGS = {
 LONGEST = 500
 LONGER: dict[str, int] = {}
 # Names of classes that stand for two things.
-AMBIGUOUS = {"Block", "Comparison", "Evaluation", "Kernel", "Ranks", "Writer"}
+AMBIGUOUS = {"Block", "Comparison", "Evaluation", "Kernel", "Writer"}
 # Functions with more than eight parameters, beside constructors.
 MOST_PARAMETERS = 8
 CROWDED = 11

@@ -29,8 +29,8 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 17, 159),
-        (fitting("LRML", loss="logistic"), 20, 226),
+        (fitting("LRML", theta=3, alpha=20.0), 17, 157),
+        (fitting("LRML", loss="logistic"), 20, 223),
         (fitting("LRMLCV"), 30, 317),
         (ranking, 6, 38),
     ],

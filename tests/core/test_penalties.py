@@ -11,7 +11,7 @@ from scipy.integrate import quad
 
 from lrml.core.arrays import HOST, to_numpy
 from lrml.core.linalg import gram_noise, right_singular, right_singular_by_svd, spectral_prox
-from lrml.core.penalties import Ranks, Separable
+from lrml.core.penalties import Separable, ranks_of
 from lrml.penalties import (
     MCP,
     SCAD,
@@ -67,7 +67,7 @@ def test_contract_of_every_penalty(penalty, sigma, step, seed):
     assert np.all(np.diff(shrunk) <= 0)
     assert np.all((shrunk >= 0) & (shrunk <= sigma))
     # A step of length 0 leads to the nearest permitted values.
-    permitted = np.arange(len(sigma)) < Ranks.of(penalty, len(sigma)).permitted
+    permitted = np.arange(len(sigma)) < ranks_of(penalty, len(sigma))[1]
     nearest = penalty.prox(sigma, 0.0)
     np.testing.assert_allclose(nearest, np.where(permitted, sigma, 0.0), rtol=1e-12, atol=1e-12)
     assert np.all(penalty.slopes(sigma)[: penalty.n_free] == 0)
@@ -288,4 +288,4 @@ def test_bad_parameters_of_relatives(make):
     ids=str,
 )
 def test_ranks_that_cost_nothing_and_that_are_permitted(penalty, free, permitted):
-    assert Ranks.of(penalty, 4) == (free, permitted)
+    assert ranks_of(penalty, 4) == (free, permitted)

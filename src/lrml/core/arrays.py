@@ -327,13 +327,8 @@ def frobenius(array: Array) -> float:
     return float(namespace(array).linalg.vector_norm(array))
 
 
-def inner(a: Array, b: Array) -> float:
-    """Inner product ⟨A, B⟩ = Σ a_ij b_ij as a Python float."""
-    return float(np.vdot(a, b) if isinstance(a, np.ndarray) else dot(a, b))
-
-
 def dot(a: Array, b: Array) -> Array:
-    """Inner product ⟨A, B⟩ as an array without axes, for sums that are copied to the host once."""
+    """Inner product ⟨A, B⟩ = Σ a_ij b_ij, as an array without axes: sums are copied to the host once."""
     if isinstance(a, np.ndarray):
         return np.vdot(a, b)
     xp = namespace(a)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrml.core.arrays import Array, Place, dot, floats, frobenius, inner, namespace
+from lrml.core.arrays import Array, Place, dot, floats, frobenius, namespace
 from lrml.core.coordinates import Coordinates, coordinates_of
 from lrml.core.linalg import spectral_prox
 from lrml.core.losses import Loss, best_constants
@@ -108,7 +108,7 @@ class RowProblem:
         self._last: tuple[Array, Evaluation] | None = None
         first = self.evaluate(self.origin)
         penalised = first.gradient[1:, :]
-        self.scale = math.sqrt(inner(penalised, penalised)) or 1.0
+        self.scale = frobenius(penalised) or 1.0
         self.least = self.rounding * first.value or 1.0
         self.least_curvatures = _LEAST_CURVATURE * first.curvatures
 
@@ -123,7 +123,7 @@ class RowProblem:
             V, before, there = self.learnt["last"]
             W, gradient = V[1:, :], namespace(V).asarray(there.gradient, copy=True)
             gradient[1:, :] += 2.0 * (ridge - before) * W
-            value = there.value + (ridge - before) * inner(W, W)
+            value = there.value + (ridge - before) * float(dot(W, W))
             other._last = V, Evaluation(value, gradient, there.curvatures)
         return other
 

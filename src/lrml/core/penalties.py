@@ -56,7 +56,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -482,14 +482,7 @@ class OptimalShrinker:
         return shorter, longer, shorter / longer
 
 
-class Ranks(NamedTuple):
-    """Up to which rank a penalty costs nothing, and up to which it is finite."""
-
-    free: int
-    permitted: int
-
-    @classmethod
-    def of(cls, penalty: Penalty, count: int) -> Ranks:
-        """Return those of a penalty of so many singular values."""
-        free = np.count_nonzero(penalty.slopes(np.zeros(count)) == 0)  # they majorise it everywhere
-        return cls(int(free), int(np.count_nonzero(penalty.prox(np.ones(count), 0.0))))
+def ranks_of(penalty: Penalty, count: int) -> tuple[int, int]:
+    """Return up to which rank a penalty of so many values costs nothing, and up to which it is finite."""
+    free = np.count_nonzero(penalty.slopes(np.zeros(count)) == 0)  # they majorise it everywhere
+    return int(free), int(np.count_nonzero(penalty.prox(np.ones(count), 0.0)))

@@ -30,7 +30,6 @@ from lrml.core.arrays import (
     few_threads,
     floats,
     frobenius,
-    inner,
     is_host,
     namespace,
     to_numpy,
@@ -80,7 +79,7 @@ class Beyond(NamedTuple):
         last, least = math.inf, 0.0
         for _ in range(self.refinements):
             gradient = precondition(residual)
-            size = inner(gradient, residual)
+            size = float(dot(gradient, residual))
             if not size > least:
                 break
             least = least or self.accuracy**2 * size
@@ -263,7 +262,7 @@ class SpectralProblem:
         if rank < self.shape[1]:
             V = self._explained[1][:, :rank]
             W = (W @ V) @ V.T
-        return W, self.target - inner(W, self.cross)
+        return W, self.target - float(dot(W, self.cross))
 
     def solve_left(self, V: Array, weights: Values) -> tuple[Array, float]:
         """Minimise f(R Vᵀ) + Σ_j w_j ‖R_j‖² over R (r × k), for orthonormal columns V; and the minimum.
@@ -273,12 +272,12 @@ class SpectralProblem:
         xp, projected = namespace(V), self.cross @ V
         if self.columns is None:
             R = projected / (self.curvature[:, None] + beside(weights, V))
-            return R, self.target - inner(R, projected)
+            return R, self.target - float(dot(R, projected))
         E, mu, psi = _simultaneous(V, self.columns, beside(weights + self.ridge, V))
         scales = 1.0 / (self.rows[:, None] * mu + psi)
         R = ((projected @ E) * scales) @ E.T
         if self.beyond is None:
-            return R, self.target - inner(R, projected)
+            return R, self.target - float(dot(R, projected))
         product, anchor = self.beyond.product, self.beyond.anchor
         residual = product(anchor - R @ V.T)
         V_, E, scales = (xp.astype(part, residual.dtype, copy=False) for part in (V, E, scales))

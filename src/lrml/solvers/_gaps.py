@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from lrml.core.arrays import Array, Place, inner, namespace
+from lrml.core.arrays import Array, Place, dot, namespace
 from lrml.core.linalg import singular_values
 from lrml.core.loss_problem import RowProblem, scores_of
 from lrml.core.losses import Loss
@@ -28,9 +28,9 @@ def duality_gap(problem: SpectralProblem, penalty: TailSum, point: Point) -> flo
     the objective is above the least one.
     """
     W, primal = point.W, point.objective
-    projected = inner(W, problem.cross)
+    projected = float(dot(W, problem.cross))
     error_on_target = problem.target - projected
-    error = error_on_target - projected + inner(W, problem.diagonal * W)
+    error = error_on_target - projected + float(dot(W, problem.diagonal * W))
     steepest = singular_values(problem.gradient(W))[0]
     t = error_on_target / error if error > 0 else 1.0
     if steepest > 0:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from lrml.core.arrays import (
     Array,
     beside,
+    dot,
     frobenius,
-    inner,
     is_host,
     map_in_threads,
     namespace,
@@ -24,7 +24,7 @@ from lrml.core.arrays import (
 from lrml.core.coordinates import RidgeRegressions
 from lrml.core.linalg import Factors, spectrum
 from lrml.core.loss_problem import RowProblem
-from lrml.core.penalties import Penalty, Ranks, TailSum, Values
+from lrml.core.penalties import Penalty, TailSum, Values, ranks_of
 from lrml.core.quadratic import SpectralProblem
 from lrml.solvers._loop import (
     Callback,
@@ -77,10 +77,11 @@ def closed_form(problem: SpectralProblem, penalty: Penalty, space: str = "coeffi
     That is: if the penalty costs nothing, or is a limit of the rank, or if predictions are penalised.
     """
     costs = space == "coefficients" or hasattr(penalty, "slopes")  # the predictions need no more than a prox
-    free, permitted = Ranks.of(penalty, problem.shape[1]) if costs else (0, 0)
+    free, permitted = ranks_of(penalty, problem.shape[1]) if costs else (0, 0)
     if free == problem.shape[1]:
         W = problem.ridge_solution()
-        found, objective = RidgeRegressions(W, None, problem.ridge), problem.target - inner(W, problem.cross)
+        objective = problem.target - float(dot(W, problem.cross))
+        found = RidgeRegressions(W, None, problem.ridge)
         return PathPoint(problem, penalty, found, None, objective, 0.0, Status.EXACT, 0)
     if space == "coefficients" and free < permitted:
         return None
@@ -182,7 +183,7 @@ def _beginning(problem: SpectralProblem, penalty: Penalty) -> Array:
 
     If that is a limit, the ridge is the one as which the penalty acts on the middle singular value, c / 2σ.
     """
-    rank = Ranks.of(penalty, problem.shape[1]).permitted
+    _, rank = ranks_of(penalty, problem.shape[1])
     further = problem.ridge_leaving(_START_SHARE)
     W, _ = problem.with_ridge(problem.ridge + further).reduced_rank_solution(rank)
     if rank >= problem.shape[1]:
@@ -285,7 +286,7 @@ def _solve_chain(
                 limit = problem.reduced_rank_solution(penalty.n_free)[1]
                 # A little more ridge, so that directions undetermined by the data do not dominate.
                 extra = min(getattr(penalty, "alpha", math.inf), problem.ridge_leaving(_START_SHARE))
-                rank = Ranks.of(penalty, problem.shape[1]).permitted
+                _, rank = ranks_of(penalty, problem.shape[1])
                 W, _ = problem.with_ridge(problem.ridge + extra).reduced_rank_solution(rank)
             phase.start(problem, penalty, point_at(problem, penalty, W, spectrum(W, rank)))
         else:

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from lrml.core.arrays import Array, frobenius, inner, namespace
+from lrml.core.arrays import Array, dot, frobenius, namespace
 from lrml.core.penalties import Penalty, TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.solvers._loop import Point, Problem, point_at
@@ -48,8 +48,8 @@ class ProximalGradient:
             found = _proximal_step(self.problem, self.penalty, self.W, self.t)
             D = found.W - self.W
             # f is quadratic, so the majoriser holds exactly if ⟨D, (Λ + ridge) D⟩ ≤ t/2 ‖D‖².
-            bent = inner(D, self.problem.diagonal * D)
-            if self.t >= self.problem.lipschitz or bent <= 0.5 * self.t * inner(D, D):
+            bent = float(dot(D, self.problem.diagonal * D))
+            if self.t >= self.problem.lipschitz or bent <= 0.5 * self.t * float(dot(D, D)):
                 break
             self.t = min(self.growth * self.t, self.problem.lipschitz)
         self.W = found.W
