@@ -30,7 +30,6 @@ from lrml.serving._requests import RequestError, Service, to_json
 from lrml.serving._server import PATIENCE
 
 _MOST_WAITING = 64  # requests that are read or wait for a thread; more are refused
-_DRAINED = 16 << 20  # bytes beyond the limit that are read, and dropped, so that a client hears the answer
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -80,26 +79,20 @@ def make_app(
     limits = {"max_body": max_body, "max_batch": max_batch, "max_text": max_text, "max_k": max_k}
     routes = _Routes(Service(model, summary, limits))
     page = files("lrml.serving") / "page"
-    script, text = ((page / f"page.{suffix}").read_text("utf-8") for suffix in ("js", "html"))
-    style = page_style() + (page / "page.css").read_text("utf-8")
-    served = [
-        ("/", text, "text/html"),
-        ("/page.js", script, "text/javascript"),
-        ("/page.css", style, "text/css"),
+    texts = {name: (page / name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
+    contents: list[tuple[str, str | bytes, str]] = [
+        ("/", texts["page.html"], "text/html"),
+        ("/page.css", page_style() + texts["page.css"], "text/css"),
+        ("/page.js", texts["page.js"], "text/javascript"),
+        ("/model", routes.service.about(), "application/json"),
+        ("/health", to_json({"status": "ok"}), "application/json"),
     ]
     app = Starlette(
         routes=[
-            *(Route(path, partial(routes.content, content, kind)) for path, content, kind in served),
             Route("/predict", routes.predict, methods=["POST"]),
-            Route("/model", partial(routes.content, routes.service.about(), "application/json")),
-            Route("/health", partial(routes.content, to_json({"status": "ok"}), "application/json")),
+            *(Route(path, partial(routes.content, content, kind)) for path, content, kind in contents),
         ],
-        exception_handlers={
-            HTTPException: _failed,
-            RequestError: _failed,
-            ClientDisconnect: _failed,
-            500: _failed,
-        },
+        exception_handlers=dict.fromkeys((HTTPException, RequestError, ClientDisconnect, 500), _failed),
     )
     app.router.redirect_slashes = False
     return app
@@ -131,14 +124,17 @@ class _Routes:
         return await self.content(answer, "application/json", request)
 
     async def _body(self, request: Request) -> bytes:
-        """Read a body, whose length may be announced or not; never keep more than the limit."""
+        """Read a body, whose length may be announced or not; never keep more than the limit.
+
+        What comes beyond it is read as well, so that the client hears the answer, up to 16 times as much.
+        """
         content, size, most = bytearray(), 0, self.service.limits["max_body"]
         try:
             async with asyncio.timeout(PATIENCE):
                 async for part in request.stream():
                     size += len(part)
                     content += part[: max(0, most + 1 - len(content))]
-                    if size > most + _DRAINED:
+                    if size > 16 * most:
                         break
         except TimeoutError:
             raise RequestError(

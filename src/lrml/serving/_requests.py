@@ -133,10 +133,8 @@ class Service:
             if not isinstance(text, str):
                 raise RequestError(f"text {place} (counted from 0) is {shown(text)}. Send strings.")
             if len(text) > most:
-                raise RequestError(
-                    f"text {place} (counted from 0) has {len(text)} characters. Send at most {most} of them.",
-                    413,
-                )
+                found = f"text {place} (counted from 0) has {len(text)} characters"
+                raise RequestError(f"{found}. Send at most {most} of them.", 413)
         return texts
 
     def _rows(self, rows: list[Any]) -> Any:
@@ -167,9 +165,7 @@ class Service:
         else:
             column = self.columns.get(name, self.n_features)
         if column >= self.n_features:
-            known = (
-                "the names in GET /model" if self.names else f"column numbers from 0 to {self.n_features - 1}"
-            )
+            known = "the names in GET /model" if self.names else f"numbers from 0 to {self.n_features - 1}"
             raise RequestError(f"{shown(name)} is no feature that the model knows. Send {known}.")
         return column
 
