@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -161,32 +161,18 @@ def shrinking(plan: Plan, least: float) -> Plan:
         judge = yield [stronger]
 
 
-class _Screened(NamedTuple):
-    """What squared errors on held-out rows follow from, for one ridge on one fold: d, a and b."""
-
-    d: _Float64
-    a: _Float64
-    b: _Float64
-
-    @classmethod
-    def of(cls, fold: Fold, ridge: float) -> _Screened:
-        """Decompose the predictions of ridge regression."""
-        left, V, d, _ = fold.space.problem.with_ridge(ridge).penalised_predictions(TailSum(0, 0.0))
-        return cls(d, *_parts(fold, left, V))
-
-    def errors(self, thetas: Sequence[int], thresholds: _Float64) -> _Float64:
-        """Squared errors, up to a constant, for every theta and threshold."""
-        d, a, b = self
-        shrunk = np.maximum(1.0 - thresholds[:, None] / d, 0.0)
-        gains = shrunk**2 * a - 2.0 * shrunk * b
-        # The head is free: its gains are those of ridge regression.
-        free = np.concatenate([[0.0], np.cumsum(a - 2.0 * b)])
-        tails = np.concatenate(
-            [np.cumsum(gains[:, ::-1], axis=1)[:, ::-1], np.zeros((len(gains), 1))], axis=1
-        )
-        heads = np.minimum(thetas, len(d))
-        found: _Float64 = free[heads][:, None] + tails[:, heads].T
-        return found
+def _errors(fold: Fold, ridge: float, thetas: Sequence[int], thresholds: _Float64) -> _Float64:
+    """Squared errors on held-out rows, up to a constant, for every theta and threshold beside a ridge."""
+    left, V, d, _ = fold.space.problem.with_ridge(ridge).penalised_predictions(TailSum(0, 0.0))
+    a, b = _parts(fold, left, V)
+    shrunk = np.maximum(1.0 - thresholds[:, None] / d, 0.0)
+    gains = shrunk**2 * a - 2.0 * shrunk * b
+    # The head is free: its gains are those of ridge regression.
+    free = np.concatenate([[0.0], np.cumsum(a - 2.0 * b)])
+    tails = np.cumsum(np.pad(gains, ((0, 0), (0, 1)))[:, ::-1], axis=1)[:, ::-1]
+    heads = np.minimum(thetas, len(d))
+    found: _Float64 = free[heads][:, None] + tails[:, heads].T
+    return found
 
 
 def _parts(fold: Fold, left: Array, V: Array | None) -> tuple[_Float64, _Float64]:
@@ -241,7 +227,7 @@ def screened(
     errors = np.zeros(len(points))
     for number, fold in zip(numbers, folds, strict=True):
         if closed:
-            errors += np.concatenate([_Screened.of(fold, one).errors(sizes, cuts).ravel() for one in ridges])
+            errors += np.concatenate([_errors(fold, one, sizes, cuts).ravel() for one in ridges])
             continue
 
         def add(place: int, solved: PathPoint, fold: Fold = fold, errors: _Float64 = errors) -> None:
