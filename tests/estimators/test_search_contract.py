@@ -10,13 +10,11 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.model_selection import KFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
-from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
+from lrml import CPLST, CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV
 
 SEED = {"cv": 3, "random_state": 0}
 FAMILY = {
@@ -112,21 +110,6 @@ def test_clone_pickle_and_seed(data, model, fitted):
     scores = clone(model).set_params(random_state=4).fit(X, Y).cv_results_["split0_test_score"]
     assert not np.array_equal(scores, model.cv_results_["split0_test_score"])
     assert model.set_params(cv=4).fit(X, Y).n_splits_ == 4
-
-
-@SEARCHES
-def test_inside_pipelines_and_cross_validation(data, model):
-    X, Y = data
-    frame = pd.DataFrame(X, columns=list("abcde"))
-    pipeline = make_pipeline(StandardScaler(), clone(model)).set_output(transform="pandas").fit(frame, Y)
-    assert pipeline[-1].feature_names_in_.tolist() == list("abcde")
-    scaled = StandardScaler().fit_transform(X)
-    np.testing.assert_allclose(pipeline[-1].coef_, clone(model).fit(scaled, Y).coef_, atol=1e-10)
-    expected = []
-    for train, test in KFold(2).split(X):
-        scores = clone(model).fit(X[train], Y[train]).decision_function(X[test])
-        expected.append(metrics.average_precision(Y[test], scores))
-    np.testing.assert_allclose(cross_val_score(clone(model), X, Y, cv=KFold(2)), expected)
 
 
 @SEARCHES

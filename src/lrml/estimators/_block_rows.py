@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partialmethod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -149,22 +149,15 @@ def _sum_of_block(
 # Wide rows
 
 
-class _Centring(NamedTuple):
-    """How blocks are centred: means, and which sparse columns are so far from zero that this comes first."""
-
-    x_mean: _Float64
-    y_mean: _Float64
-    far: _Bools
-    dtype: type[np.floating[Any]]
-    unit: float
-
-    def operator(self, block: RowBlock) -> NormalOperator:
-        """Return X̂ᵀX̂ of a block."""
-        X, x_offset = _about(block.X, self.x_mean, self.far)
-        Y, y_offset = _about(block.Y, self.y_mean, np.zeros(len(self.y_mean), dtype=np.bool_))
-        w = np.ones(len(block)) if block.weights is None else block.weights
-        rows = CentredRows(X, Y, w, *self[:2], x_offset, y_offset, np.ones_like(self.far), 0.0)
-        return NormalOperator(rows, self.dtype, self.unit, may_be_dual=False)
+def _operator(
+    block: RowBlock, x_mean: _Float64, y_mean: _Float64, far: _Bools, *scaling: Any
+) -> NormalOperator:
+    """Return X̂ᵀX̂ of a block about means; ``far`` sparse columns are centred first."""
+    X, x_offset = _about(block.X, x_mean, far)
+    Y, y_offset = _about(block.Y, y_mean, np.zeros(len(y_mean), dtype=np.bool_))
+    w = np.ones(len(block)) if block.weights is None else block.weights
+    rows = CentredRows(X, Y, w, x_mean, y_mean, x_offset, y_offset, np.ones_like(far), 0.0)
+    return NormalOperator(rows, *scaling, may_be_dual=False)
 
 
 def _about(M: Any, mean: _Float64, far: _Bools) -> tuple[Any, _Float64]:
@@ -185,13 +178,12 @@ class _CentredBlocks:
         self.scatter = X.scatter if fit_intercept else x_squares
         self.yy = float((Y.scatter if fit_intercept else y_squares).sum())
         self.n_eigenvalues = max(min(census.n_rows, len(X.mean)), 1)
-        self._passes, self._used = passes, float(fit_intercept)
-        self._far = are_far(X.scatter, x_squares) & fit_intercept
+        self._passes, used = passes, float(fit_intercept)
+        self._centring = used * X.mean, used * Y.mean, are_far(X.scatter, x_squares) & fit_intercept
 
     def operator(self, dtype: type[np.floating[Any]], unit: float) -> NormalOperator:
         """Return X̂ᵀX̂ over a unit."""
-        centring = _Centring(self._used * self.x_mean, self._used * self.y_mean, self._far, dtype, unit)
-        return _SummedOperator(self._passes, centring, self.n_eigenvalues)
+        return _SummedOperator(self._passes, (*self._centring, dtype, unit), self.n_eigenvalues)
 
 
 class _SummedOperator(NormalOperator):
@@ -199,9 +191,9 @@ class _SummedOperator(NormalOperator):
 
     in_lockstep, is_dual = True, False
 
-    def __init__(self, passes: _Passes, centring: _Centring, n_eigenvalues: int) -> None:
-        self.dtype, self.n_eigenvalues = centring.dtype, n_eigenvalues
-        self.size, self.n_labels = len(centring.x_mean), len(centring.y_mean)
+    def __init__(self, passes: _Passes, centring: tuple[Any, ...], n_eigenvalues: int) -> None:
+        (x_mean, y_mean, _, self.dtype, _), self.n_eigenvalues = centring, n_eigenvalues
+        self.size, self.n_labels = len(x_mean), len(y_mean)
         self.columns = max(64, _MOST_SENT // (3 * self.size))
         self._passes, self._centring = passes, centring
 
@@ -214,9 +206,9 @@ class _SummedOperator(NormalOperator):
     apply_and_cross = partialmethod(_summed, "apply_and_cross")
 
 
-def _product(block: RowBlock, method: str, matrix: _Floats, centring: _Centring) -> Any:
+def _product(block: RowBlock, method: str, matrix: _Floats, centring: tuple[Any, ...]) -> Any:
     """Return what a method of the operator of a block makes of a matrix, by groups of columns."""
-    operator = centring.operator(block)
+    operator = _operator(block, *centring)
     apply = getattr(operator, method)
     parts = operator.map(lambda group: apply(np.ascontiguousarray(matrix[:, group])), matrix.shape[1])
     if method == "apply_and_cross":
