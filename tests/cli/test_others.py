@@ -8,12 +8,14 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.preprocessing import normalize
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, normalize
 
 import lrml
 from cli.programs import tagged_texts, write_csv
 from lrml import LRML, MLFro, TextTagger
 from lrml.datasets import load_yeast, read_dataset, write_dataset
+from lrml.metrics import evaluate
 from lrml.theory import bound_report
 
 # ONNX
@@ -144,3 +146,19 @@ def test_a_split_of_numbers(tmp_path, monkeypatch, call):
     write_dataset(load_yeast(), tmp_path / "data.arff")
     assert "'author'" in call("split", "data.arff", "--group", "author", code=2)[1]
     assert "--share is 2" in call("split", "data.arff", "--share", 2, code=2)[1]
+
+
+def test_a_pipeline_in_a_model_file(tmp_path, monkeypatch, call):
+    monkeypatch.setenv("LRML_DATA_HOME", str(tmp_path))
+    X, Y = load_yeast().train
+    model = make_pipeline(StandardScaler(), MLFro(1.0)).fit(X, Y)
+    lrml.save(model, tmp_path / "pipe.lrml")
+    found, _ = call("predict", tmp_path / "pipe.lrml", "yeast", "--json", "-k", 2)
+    labels, _ = lrml.predict_top_k(model, load_yeast().test[0], 2)
+    assert [row["tags"] for row in found] == labels.tolist()
+    found, _ = call("evaluate", tmp_path / "pipe.lrml", "yeast", "--json", "--bootstrap", 9, "--quiet")
+    value = evaluate(load_yeast().test[1], model.decision_function(load_yeast().test[0]))["micro_f1"]
+    assert found["metrics"]["micro_f1"]["value"] == pytest.approx(value)
+    assert "MLFro: squared loss, alpha 1" in call("inspect", tmp_path / "pipe.lrml")[0]
+    facts = call("theory", "yeast", "--model", tmp_path / "pipe.lrml", "--json", "--draws", 2)[0]["facts"]
+    assert facts["trace_norm"] == pytest.approx(model[-1].singular_values_.sum(), rel=1e-5)

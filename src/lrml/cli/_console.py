@@ -109,7 +109,9 @@ def _cell(value: Any, column: dict[str, Any]) -> str:
 
 def facts_of(model: Any) -> dict[str, Any]:
     """Return what a fitted model, search or tagger is, as plain data."""
-    inner = getattr(model, "model_", model)
+    from lrml._inner import inner_model  # noqa: PLC0415 - slow
+
+    inner = inner_model(model, "lrml").model
     best = getattr(inner, "best_estimator_", inner)
     found = {name: getattr(best, f"{name}_", None) for name in _PARAMS if name != "rank"}
     found |= {name: one for name, one in best.get_params(deep=False).items() if one is not None}

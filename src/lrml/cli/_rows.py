@@ -73,13 +73,24 @@ class Training(NamedTuple):
 
 
 class RowsForModel:
-    """Rows in the form that a model knows, in blocks: of a dataset with a split, the test rows."""
+    """Rows in the form that a model knows, in blocks; of a dataset with a split, one ``part``."""
 
-    def __init__(self, model: Any, data: Data, summary: Mapping[str, Any], *, labelled: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        data: Data,
+        summary: Mapping[str, Any],
+        *,
+        labelled: bool = False,
+        part: str = "test",
+    ) -> None:
+        from lrml._inner import inner_model
         from lrml.datasets import Columns, DatasetFormatError, NumberedNames, Roles
 
-        texts, self.remarks, self.n_done = hasattr(model, "vectorizer_"), list[str](), 0
-        self.model = model if texts else model._unnamed()  # columns are put in order here
+        inner = inner_model(model, "lrml")
+        texts, first = inner.reads_texts, (*inner.steps, inner.model)[0]
+        self.remarks, self.n_done = list[str](), 0
+        self.inner = inner.unnamed()  # columns are put in order here
         options = {} if data.name in mulan_entries() else {"unlabelled": not labelled}
         kept = Roles.of({**summary.get("reading", {}), "kind": "text" if texts else "numbers"})
         said = data.reading.keys() & {"text", "tags"}
@@ -94,9 +105,9 @@ class RowsForModel:
                 f"there is no column {shown(', '.join(kept.text))} as in training, so {there} is read"
             )
         if (source.roles.kind == "text") != texts:
-            takes = "texts" if texts else f"rows of {model.n_features_in_} numbers"
+            takes = "texts" if texts else f"rows of {first.n_features_in_} numbers"
             raise ValueError(f"The model takes {takes}, and {source.name} has none. Pass another file.")
-        self.has_split, source = source.has_split, source.test
+        self.has_split, source = source.has_split, getattr(source, part)
         if labelled and not (source.roles.has_labels or source.columns.labels):
             raise ValueError(
                 f"{data.name!r} has no tags or labels to judge by. Say where they are, for example with "
@@ -104,17 +115,17 @@ class RowsForModel:
             )
         features: Any = None
         if not texts:
-            named = getattr(model, "feature_names_in_", None)
-            features = NumberedNames("feature", model.n_features_in_) if named is None else tuple(named)
-        labels: Any = tuple(map(str, model.classes_))
-        if not isinstance(model.classes_[0], str):
+            named = getattr(first, "feature_names_in_", None)
+            features = NumberedNames("feature", first.n_features_in_) if named is None else tuple(named)
+        labels: Any = tuple(map(str, inner.model.classes_))
+        if not isinstance(inner.model.classes_[0], str):
             labels = NumberedNames("label", len(labels))
         self.source, self.aligned = source, source.aligned(Columns(features, labels))
 
     def answers(
         self, method: Callable[[Any, Any], Any], rows: int = 1000, tell: Callable[[str], None] | None = None
     ) -> Iterator[tuple[Any, Any]]:
-        """Yield what the model says of each block, with its labels, and tell now and then how far it is."""
+        """Yield method(model, features) of each block, with its labels; tell now and then how far it is."""
         from lrml._progress import Reading
 
         told = Reading(tell)
@@ -123,7 +134,7 @@ class RowsForModel:
             texts = isinstance(X, list)
             if not texts:
                 check_complete(X)
-            yield method(self.model, X), labels
+            yield method(self.inner.model, self.inner.features(X)), labels
             more = len(X) if texts else X.shape[0]
             self.n_done += more
             told.update(number, self.n_done, more)

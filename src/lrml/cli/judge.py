@@ -73,7 +73,7 @@ def evaluate(
         scores,
         threshold=cut,
         probabilities=likely,
-        label_names=list(fitted.classes_),
+        label_names=list(rows.inner.model.classes_),
         n_bootstrap=bootstrap,
         random_state=seed,
         verbose=not quiet,
@@ -118,7 +118,7 @@ def compare(
       lrml compare yeast --methods lrml,ml-fro,cplst
       lrml compare articles.csv --held-out 0.3 --html compared.html
     """
-    from lrml._inner import threshold_of
+    from lrml._inner import inner_model, threshold_of
     from lrml.cli._console import facts_of, in_words, tell_progress, warnings_told
     from lrml.cli._rows import RowsForModel, Training, split_rows
     from lrml.evaluation import compare as compared
@@ -149,8 +149,9 @@ def compare(
                 RowsForModel(model, data, {"reading": source.roles.kept()}, labelled=True)
             )
         else:
-            bare = model._unnamed() if n_texts is None else model
-            scores[name] = bare.decision_function(test.X if n_texts is None else list(test.X))
+            inner = inner_model(model, "lrml compare").unnamed()
+            X = inner.features(test.X if n_texts is None else list(test.X))
+            scores[name] = inner.model.decision_function(X)
             Y = test.targets if n_texts is None else model.binarize(list(test.tags))
     found = compared(
         Y,

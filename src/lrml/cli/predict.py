@@ -55,11 +55,11 @@ def predict(
     if output is None and sys.stdout is None:
         raise ValueError("standard output is closed. Pass -o FILE.")
     fitted, summary = opened(model)
-    n_labels = len(fitted.classes_)
+    rows = RowsForModel(fitted, data, summary)
+    n_labels = len(rows.inner.model.classes_)
     k = min(5, n_labels) if k is None else k
     if not 1 <= k <= n_labels:
         raise ValueError(f"-k is {k}, and the model has {n_labels} labels. Pass 1 to {n_labels}.")
-    rows = RowsForModel(fitted, data, summary)
     kept = None if keep is None else _column(data, keep, block)
     tell = None if output is None else tell_progress
     with _sink(output, k, as_json, keep) as write:

@@ -38,6 +38,8 @@ def theory(
     chosen on held-out rows. With --model, the bounds are those of a model of lrml.save, less its intercept; a
     model of texts reads texts.
     """
+    import numpy as np
+    from scipy import sparse
     from sklearn.preprocessing import normalize
 
     from lrml.cli._console import answer
@@ -56,13 +58,10 @@ def theory(
         fitted: Any = _fitted(X, rows.Y, theta, alpha, ridge)
     else:
         found, summary = opened(model)
-        fitted = getattr(found, "model_", found)
-        if fitted is found:  # of features, as they are
-            training = Training.read(data.open())
-            name, X = training.source.name, training.rows.X
-        else:
-            texts = RowsForModel(found, data, summary)
-            name, X = texts.source.name, _stacked(texts)
+        rows = RowsForModel(found, data, summary, part="train")
+        fitted, name = rows.inner.model, rows.source.name
+        parts = [X for X, _ in rows.answers(lambda model, X: X)]
+        X = sparse.csr_array(sparse.vstack(parts)) if sparse.issparse(parts[0]) else np.vstack(parts)
     report = bound_report(fitted, X, n_draws=draws, random_state=seed)
     known = {key: getattr(fitted, f"{key}_", getattr(fitted, key, None)) for key in ("alpha", "ridge")}
     given = {"theta": report.facts["theta"]} | {key: one for key, one in known.items() if one is not None}
@@ -74,14 +73,6 @@ def theory(
         "A bound of 1 or more says nothing about a loss in [0, 1]. docs/theory.md explains the rows.",
         as_json=as_json,
     )
-
-
-def _stacked(texts: Any) -> Any:
-    """Return the features that a model makes of texts."""
-    from scipy import sparse
-
-    parts = [X for X, _ in texts.answers(lambda tagger, rows: tagger.transform(rows))]
-    return sparse.csr_array(sparse.vstack(parts))
 
 
 def _fitted(X: Any, Y: Any, theta: Any, alpha: float | None, ridge: float) -> LRML:
