@@ -13,6 +13,20 @@ import pytest
 PHONE, DESKTOP, WIDE = (375, 812), (1280, 900), (1400, 900)
 # Milliseconds that nothing takes, not even on a busy machine: Playwright's own limit of 30 s may pass there.
 PATIENCE = 300_000.0
+# Texts of a drawing that are outside of it, or on top of each other.
+OVERLAPS = """() => Array.from(document.querySelectorAll(".plot svg")).flatMap((plot) => {
+    const frame = plot.getBoundingClientRect();
+    const texts = Array.from(plot.querySelectorAll("text")).filter((text) => text.textContent.trim());
+    const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
+    const outside = boxes.filter(([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1 ||
+        box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
+    const found = outside.map(([text]) => `${text} is outside`);
+    boxes.forEach(([text, a], place) => boxes.slice(place + 1).forEach(([other, b]) => {
+        if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+            Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1) found.push(`${text} on ${other}`);
+    }));
+    return found;
+})"""
 
 
 def chromium() -> str:

@@ -13,7 +13,7 @@ from lrml import MLFro, TextTagger
 from lrml.evaluation import assess, compare
 from lrml.inspection import describe_model
 from lrml.report import render_html
-from rendering.browser import PHONE, WIDE, Watched, wait_until
+from rendering.browser import OVERLAPS, PHONE, WIDE, Watched, wait_until
 from rendering.sample_page import HOSTILE
 
 
@@ -46,15 +46,6 @@ def watched(request: Any, browser: Any, tmp_path_factory: pytest.TempPathFactory
     return Watched(browser, path.as_uri())
 
 
-OUTSIDE = """() => Array.from(document.querySelectorAll(".plot svg")).filter((plot) => {
-    const box = plot.getBoundingClientRect();
-    return Array.from(plot.querySelectorAll("text")).some((text) => {
-        const own = text.getBoundingClientRect();
-        return own.left < box.left - 1 || own.right > box.right + 1 || own.bottom > box.bottom + 1;
-    });
-}).map((plot) => plot.ariaLabel)"""
-
-
 def test_pages_stand_alone_and_fit(watched: Watched) -> None:
     page = watched.open(PHONE, "dark")
     order = page.locator("main > section").evaluate_all("(parts) => parts.map((part) => part.id)")
@@ -62,7 +53,7 @@ def test_pages_stand_alone_and_fit(watched: Watched) -> None:
     assert page.locator(".plot svg[role=img]").count() == page.locator(".plot").count() > 0
     for size in (PHONE, WIDE):
         page.set_viewport_size({"width": size[0], "height": size[1]})
-        wait_until(page, OUTSIDE, [])
+        wait_until(page, OVERLAPS, [])
         wait_until(page, "document.documentElement.scrollWidth <= innerWidth")
     page.close()
     watched.check()

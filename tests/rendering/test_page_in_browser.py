@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rendering.browser import DESKTOP, PHONE, WIDE, Watched, wait_until
+from rendering.browser import DESKTOP, OVERLAPS, PHONE, WIDE, Watched, wait_until
 from rendering.sample_page import HOSTILE, N_ROWS, long_rows
 
 # The ground of the page, and the colours of its words, and of those in a drawing.
@@ -15,20 +15,6 @@ COLOURS = """() => [
     getComputedStyle(document.body).color,
     getComputedStyle(document.querySelector("#figure1 .plot text")).fill,
 ]"""
-# Texts of a drawing that are outside of it, or on top of each other.
-OVERLAPS = """() => Array.from(document.querySelectorAll(".plot svg")).flatMap((plot) => {
-    const frame = plot.getBoundingClientRect();
-    const texts = Array.from(plot.querySelectorAll("text")).filter((text) => text.textContent.trim());
-    const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
-    const outside = boxes.filter(([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1 ||
-        box.top < frame.top - 1 || box.bottom > frame.bottom + 1);
-    const found = outside.map(([text]) => `${text} is outside`);
-    boxes.forEach(([text, a], place) => boxes.slice(place + 1).forEach(([other, b]) => {
-        if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
-            Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1) found.push(`${text} on ${other}`);
-    }));
-    return found;
-})"""
 WITHOUT_SCROLLING = "document.documentElement.scrollWidth <= innerWidth"
 
 

@@ -219,7 +219,12 @@ def _draw_labels(support: Sequence[float], f1: Sequence[float]) -> Any:
     drawing = canvas(4.4, 3.2)
     axes = drawing.subplots()
     axes.plot(support, f1, "o", alpha=0.6, markeredgewidth=0, rasterized=len(f1) > _MANY_POINTS)
-    axes.set(xscale="log", xlabel="relevant rows", ylabel="F1")
+    axes.set_xscale("log", subs=(2, 5))
+    axes.set(xlabel="relevant rows", ylabel="F1")
+    axes.xaxis.set_major_formatter("{x:g}")
+    # 20 and 50 have room beside 10 and 100 if there are few such numbers.
+    axes.tick_params(axis="x", which="both", length=3.0)
+    axes.xaxis.set_minor_formatter("{x:g}" if max(support, default=1) < 100 * min(support, default=1) else "")
     return drawing
 
 
