@@ -30,7 +30,7 @@ def ranking():
     ("call", "n_files", "n_functions"),
     [
         (fitting("LRML", theta=3, alpha=20.0), 17, 157),
-        (fitting("LRML", loss="logistic"), 20, 223),
+        (fitting("LRML", loss="logistic"), 20, 222),
         (fitting("LRMLCV"), 30, 317),
         (ranking, 6, 38),
     ],

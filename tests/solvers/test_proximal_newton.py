@@ -12,7 +12,7 @@ from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Mask, Rows
 from lrml.solvers import Status, point_at, solve, solve_rows
-from lrml.solvers.proximal_newton import Model, ProximalNewton, Reduced, SignedSquares
+from lrml.solvers.proximal_newton import Model, ProximalNewton, Reduced
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
 MASKED = pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
@@ -157,7 +157,7 @@ def test_rounding_leaves_the_curvature_of_an_intercept_positive():
     """The last pairs may have shown none: what single precision then subtracts can exceed what is left."""
     vectors = np.array([[[1.0, 3.0], [1.0, 3.0]]], dtype=np.float32)
     vectors[0, 1] = np.nextafter(vectors[0, 0], np.float32(9.0))  # y yᵀ − a aᵀ is below zero
-    model = Model(np.full((1, 2), 1e-9), SignedSquares(vectors, np.array([1.0, -1.0])))
+    model = Model(np.full((1, 2), 1e-9), vectors, np.array([1.0, -1.0]))
     assert model.product(np.array([[1.0, 0.0]]))[0, 0] < 0
     reduced = Reduced.of(model, np.array([[0.5], [0.1]]))
     assert (reduced.corner > 0).all()

@@ -92,8 +92,7 @@ def dual_coordinates(
     kept = int(xp.count_nonzero(eigenvalues > max(noise, lowest)))
     eigenvalues, P = eigenvalues[:kept], P[:, :kept]
     if kept == 0:
-        place, n_labels = Place.of(roots), rows.Y.shape[1]
-        return Eigen(place.ones(1), place.zeros((n, 1)), place.zeros((1, n_labels))), LeftOut()
+        return Eigen.of_nothing(n, rows.Y.shape[1], Place.of(roots)), LeftOut()
     dual = roots[:, None] * P
     dual /= xp.sqrt(eigenvalues)
     return Eigen(eigenvalues, dual, eigenvalues[:, None] * _codes(dual, rows)), LeftOut()
@@ -109,8 +108,7 @@ def row_coordinates(rows: CentredRows) -> Eigen:
     P, s, Qt = thin_svd(rows.X * roots[:, None])
     kept = int(xp.count_nonzero(s > max(rows.X.shape) * _EPS * s[0]))
     if kept == 0:
-        place, (d, n_labels) = Place.of(s), (rows.X.shape[1], rows.Y.shape[1])
-        return Eigen(place.ones(1), place.zeros((d, 1)), place.zeros((1, n_labels)))
+        return Eigen.of_nothing(rows.X.shape[1], rows.Y.shape[1], Place.of(s))
     P, s, Q = P[:, :kept], s[:kept], Qt[:kept, :].T
     return Eigen(s**2, Q, s[:, None] * _codes(roots[:, None] * P, rows))
 

@@ -191,6 +191,11 @@ class Eigen(NamedTuple):
     features: Array
     cross: Array
 
+    @classmethod
+    def of_nothing(cls, size: int, n_labels: int, place: Place) -> Eigen:
+        """Return one direction of length 0, with the eigenvalue 1 and nothing to learn."""
+        return cls(place.ones(1), place.zeros((size, 1)), place.zeros((1, n_labels)))
+
 
 def spectral_coordinates(moments: Moments) -> Eigen:
     """Decompose XᵀX so that every feature counts, whatever its scale; return at least one direction.
@@ -213,8 +218,7 @@ def spectral_coordinates(moments: Moments) -> Eigen:
         gram, cross, _, _ = moments.summed()
     eigenvalues, Q = _positive_part(*descending_eigh(gram))
     if eigenvalues.shape[0] == 0:
-        place = Place.of(gram)
-        return Eigen(place.ones(1), place.zeros((gram.shape[0], 1)), xp.zeros_like(cross[:1, :]))
+        return Eigen.of_nothing(gram.shape[0], cross.shape[1], Place.of(gram))
     return Eigen(eigenvalues, Q, Q.T @ cross)
 
 

@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lrml.core.arrays import HOST
 from lrml.core.linalg import Eigen, descending_eigh
 from lrml.core.moments import CentredRows
 from lrml.core.operators import (
@@ -171,8 +172,8 @@ class Subspace:
             some = np.flatnonzero(column_sums(A, Z) > noise)
             A, Z, new_cross = taken(A, some), taken(Z, some), new_cross[some]
         if A.shape[1] == 0 and len(self.eigenvalues) == 0:  # X is constant: one direction, nothing to learn
-            zeros = np.zeros((self.fast.size, 1)), np.zeros((1, self.fast.n_labels))
-            return replace(self, basis=zeros[0], eigenvalues=np.ones(1), cross=zeros[1])
+            found = Eigen.of_nothing(self.fast.size, self.fast.n_labels, HOST)
+            return replace(self, basis=found.features, eigenvalues=found.eigenvalues, cross=found.cross)
         sides, images = (Z if self.is_dual else A), Z
         own = A.T @ sides, sides.T @ images
         if self.is_dual and self.basis.size:  # its images are not kept, but (K basis)ᵀ Z = basisᵀ (K Z)

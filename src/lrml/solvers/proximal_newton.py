@@ -226,38 +226,29 @@ class ProximalNewton:
         self.kappa[:] = xp.where(moved, kappa, self.kappa)
 
 
-class SignedSquares(NamedTuple):
-    """Σ_k ± v_k v_kᵀ for every label; ``vectors`` has the shape (L, k, size), ``signs`` (k,)."""
+class Model(NamedTuple):
+    """B = diagonal + Σ_k ± v_k v_kᵀ for every label."""
 
-    vectors: Array
-    signs: Array
+    diagonal: Any  # L × size; None stands for zeros
+    vectors: Array  # L × k × size
+    signs: Array  # (k,)
 
     def product(self, E: Array) -> Array:
-        """Multiply the vector of every label, a row of E."""
+        """B e for every label, e a row of E."""
         V = self.vectors
-        E = namespace(E).astype(E, V.dtype, copy=False)
+        narrow = namespace(E).astype(E, V.dtype, copy=False)
         # Products of tiny matrices in single precision sometimes report an invalid value though all numbers
         # are finite: the processor adds numbers beside the matrices, whose sums are not used.
         with np.errstate(invalid="ignore"):
-            along = (V @ E[:, :, None]).mT * self.signs
-            return (along @ V)[:, 0, :]
-
-
-class Model(NamedTuple):
-    """B = diagonal + Σ_k (y_k y_kᵀ − a_k a_kᵀ) for every label."""
-
-    diagonal: Array
-    beyond: SignedSquares
-
-    def product(self, E: Array) -> Array:
-        """B e for every label."""
-        return self.diagonal * E + self.beyond.product(E)
+            along = (V @ narrow[:, :, None]).mT * self.signs
+            beyond = (along @ V)[:, 0, :]
+        return beyond if self.diagonal is None else self.diagonal * E + beyond
 
     def solve(self, G: Array) -> Array:
         """B⁻¹ g for every label, by Woodbury's formula, in double precision: it subtracts large parts."""
         xp, T = namespace(G), self.diagonal
         solution = xp.empty_like(T)
-        vectors, signs = self.beyond.vectors, xp.astype(self.beyond.signs, T.dtype)
+        vectors, signs = self.vectors, xp.astype(self.signs, T.dtype)
         identity = xp.eye(signs.shape[0], dtype=T.dtype, device=T.device)
         numbers = _CHUNK if isinstance(T, np.ndarray) else _DEVICE_CHUNK
         step = max(1, numbers // max(vectors.shape[1] * vectors.shape[2], 1))
@@ -282,7 +273,7 @@ class Reduced(NamedTuple):
     corner: Array
     gradient: Array
     gain: Array
-    beyond: SignedSquares  # what the Hessian has beyond the diagonal of B
+    beyond: Model  # what the Hessian has beyond the diagonal of B
 
     @classmethod
     def of(cls, model: Model, gradient: Array) -> Reduced:
@@ -293,9 +284,10 @@ class Reduced(NamedTuple):
         row = model.product(unit)
         # Where the last steps have shown hardly any curvature, rounding must not make it negative.
         corner = xp.maximum(row[:, 0], _LEAST_CORNER * model.diagonal[:, 0])
-        row, slopes, (vectors, signs) = row[:, 1:], gradient[0, :], model.beyond
+        row, slopes, (_, vectors, signs) = row[:, 1:], gradient[0, :], model
         lost = xp.astype(row / xp.sqrt(corner)[:, None], vectors.dtype)
-        beyond = SignedSquares(
+        beyond = Model(
+            None,
             xp.concat([vectors[:, :, 1:], lost[:, None, :]], axis=1),
             xp.concat([signs, -xp.ones(1, dtype=signs.dtype, device=signs.device)]),
         )
@@ -350,14 +342,14 @@ class Secants:
         signs = 1.0 - 2.0 * (xp.arange(2 * known, dtype=Y.dtype, device=Y.device) % 2.0)
         for place in range(known):
             s = self.S[:, place - known, :]
-            before = SignedSquares(vectors[:, : 2 * place, :], signs[: 2 * place])
-            bent = diagonal * s + before.product(s)  # B_k s_k
+            before = Model(diagonal, vectors[:, : 2 * place, :], signs[: 2 * place])
+            bent = before.product(s)  # B_k s_k
             length = xp.vecdot(xp.astype(s, bent.dtype, copy=False), bent)
             vectors[:, 2 * place, :] = Y[:, place - known, :]
             # 0 where there is a gap instead of a pair.
             a = bent * _inverse_roots(length, length > 0.0)
             vectors[:, 2 * place + 1, :] = xp.astype(a, vectors.dtype, copy=False)
-        return Model(diagonal, SignedSquares(vectors, signs))
+        return Model(diagonal, vectors, signs)
 
 
 def _inverse_roots(squares: Array, valid: Array) -> Array:
