@@ -15,7 +15,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import cross_val_predict
 
 from lrml import LRML, SpectrumDisplay, lrml_path, theory
 from lrml.completion import LowRankImputer, complete, select_alpha
@@ -115,18 +114,6 @@ def test_models_on_a_device_are_described_and_drawn_as_those_at_home(data, place
         _same(report, theory.bound_report(model.to_numpy(), X, random_state=0))
         cut = model.decision_function(put(place, X)) >= 0.4
         assert bool(place.xp.all(cut == place.xp.astype(model.predict(put(place, X)), place.xp.bool)))
-
-
-@pytest.mark.parametrize("flat", [False, True], ids=["labels", "1-D y"])
-def test_scikit_learn_predicts_rows_that_were_held_out(flat, data, place):
-    X, Y = data
-    y = Y[:, 0] + 5 if flat else Y
-    options = {"cv": 3, "method": "decision_function"}
-    expected = cross_val_predict(LRML(1, 1.0), X, y, **options)
-    with dispatching():
-        # scikit-learn itself makes a NumPy array of a matrix of labels.
-        found = cross_val_predict(LRML(1, 1.0), put(place, X), put(place, y) if flat else y, **options)
-    assert_same(found, expected, place, rtol=1e-6)
 
 
 def test_classes_are_numbers_on_the_device_or_names_at_home(data, place):
