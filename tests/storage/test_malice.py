@@ -1,14 +1,11 @@
 """Files that are damaged, or made to do harm, are refused with a message, and nothing else happens."""
 
 import copy
-import gzip
 import io
 import json
 import os
 import pickle
-import zipfile
 
-import joblib
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -75,38 +72,16 @@ class _Harm:
         return os.system, (f"touch {self.path}",)
 
 
-def _zipped(content, name="model.npy"):
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, content)
-    return stream.getvalue()
-
-
-@pytest.mark.parametrize("kind", ["pickle", "joblib", "npz", "skops", "bomb", "traversal", "gzip", "npy"])
-def test_other_formats(kind, load, tmp_path):
+def test_other_files(load, tmp_path):
+    """Neither unpickled nor unpacked: what is no file of ours is refused by its first bytes."""
     harmed, stream = tmp_path / "harmed", io.BytesIO()
-    model = MLFro(1.0).fit(X, Y)
-    content = {
-        "pickle": lambda: pickle.dumps(_Harm(harmed)),
-        "joblib": lambda: (joblib.dump(_Harm(harmed), stream), stream.getvalue())[1],
-        "npz": lambda: (np.savez(stream, U=X), stream.getvalue())[1],
-        "skops": lambda: skops.io.dumps(model),
-        "bomb": lambda: _zipped(bytes(50_000_000)),
-        "traversal": lambda: _zipped(b"x", "../../etc/passwd"),
-        "gzip": lambda: gzip.compress(bytes(1000)),
-        "npy": lambda: (np.save(stream, X), stream.getvalue())[1],
-    }[kind]()
-    with pytest.raises(ModelFileError):
-        load(content)
-    assert not harmed.exists()
-    assert [one.name for one in tmp_path.iterdir()] == ["file.lrml"]
-
-
-def test_rubbish_and_files_of_others(load, tmp_path):
-    others = [safetensors.numpy.save({"U": X}), b"", b"{}", b"\0" * 8, b"\0" * 100, b"\xff" * 100]
+    np.savez_compressed(stream, U=np.zeros(50_000_000, bool))  # a bomb
+    others = [pickle.dumps(_Harm(harmed)), stream.getvalue(), skops.io.dumps(MLFro(1.0).fit(X, Y))]
+    others += [safetensors.numpy.save({"U": X}), b"", b"{}", b"\0" * 8, b"\0" * 100, b"\xff" * 100]
     for content in others:
         with pytest.raises(ModelFileError):
             load(content)
+    assert not harmed.exists()
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(ModelFileError, match="regular file"):
@@ -316,18 +291,15 @@ def test_forged(kind, name, contents, load):
         load(forgery.bytes())
 
 
-def test_another_format_names_the_version_to_install(contents, load, tmp_path):
+def test_another_version(contents, load, tmp_path):
+    """Another format names the version to install, and a missing parameter has its default."""
     forgery = Forgery.of(contents["member"])
+    del forgery.model["params"]["verbose"]
+    assert load(forgery.bytes()).verbose == 0
     forgery.document |= {"format": "2", "lrml_version": "9.1.0"}
     for reading in (load, lambda _: read_header(tmp_path / "file.lrml")):
         with pytest.raises(ModelFileError, match=r"9\.1\.0"):
             reading(forgery.bytes())
-
-
-def test_a_missing_parameter_has_its_default(contents, load):
-    forgery = Forgery.of(contents["member"])
-    del forgery.model["params"]["verbose"]
-    assert load(forgery.bytes()).verbose == 0
 
 
 def test_no_coefficients_of_a_declared_size_without_numbers(contents, load):
@@ -342,20 +314,18 @@ def test_no_coefficients_of_a_declared_size_without_numbers(contents, load):
 
 
 def test_json_may_be_deep_but_not_deeper_than_it_can_be_read(contents, tmp_path, capsys):
-    path = tmp_path / "model.lrml"
-    for depth, refused in ((90, False), (100_000, True)):
-        forgery = Forgery.of(contents["member"])
+    path, forgery = tmp_path / "model.lrml", Forgery.of(contents["member"])
+    for depth in (90, 100_000):
         forgery.document["summary"] = "HERE"
         forgery.raw_document = json.dumps(forgery.document).replace('"HERE"', "[" * depth + "]" * depth)
         path.write_bytes(forgery.bytes())
-        if not refused:
+        if depth == 90:
             assert read_header(path)["summary"] == json.loads("[" * depth + "]" * depth)
-            continue
-        for reading in (read_header, lrml.load):
-            with pytest.raises(ModelFileError):
-                reading(path)
-        assert main(["inspect", str(path)]) == 2
-        assert capsys.readouterr().err.startswith("lrml inspect: error: ")
+    for reading in (read_header, lrml.load):
+        with pytest.raises(ModelFileError):
+            reading(path)
+    assert main(["inspect", str(path)]) == 2
+    assert capsys.readouterr().err.startswith("lrml inspect: error: ")
 
 
 @pytest.mark.parametrize("summary", [{"numbers": list(range(600_000))}, {"text": "x" * (33 << 20)}])
