@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import fmean
 from typing import Any, Literal
 
@@ -249,11 +249,8 @@ def split_tags(value: str, separator: str | None) -> Any:
 def tags_in(value: Any, separator: str | None) -> tuple[str, ...]:
     """Return the tags that a cell lists: trimmed, each once; a ValueError if it does not list any."""
     if isinstance(value, str):
-        try:
-            value = split_tags(value, separator)
-        except (SyntaxError, RecursionError, MemoryError) as error:
-            raise ValueError("not a list") from error
-    elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return _tags_in_text(value, separator)
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         value = [] if value is None else [str(value)]
     if not isinstance(value, list | tuple):
         raise ValueError("neither text nor a list")
@@ -261,6 +258,14 @@ def tags_in(value: Any, separator: str | None) -> tuple[str, ...]:
     if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in parts):
         raise ValueError("a list of other things than texts")
     return tuple(dict.fromkeys(tag for part in parts if (tag := str(part).strip())))
+
+
+@lru_cache(100_000)  # lists of tags come again and again
+def _tags_in_text(value: str, separator: str | None) -> tuple[str, ...]:
+    try:
+        return tags_in(split_tags(value, separator), None)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError("not a list") from error
 
 
 class RoleFinder:
