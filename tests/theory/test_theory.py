@@ -65,7 +65,7 @@ def test_sparse_rows_stay_sparse_and_blocks_change_nothing_but_the_draws(ball, m
     dense = global_complexity(X.toarray(), 4, ball=ball, random_state=7)
     monkeypatch.setattr(sp.csr_array, "toarray", refuse)
     assert global_complexity(X, 4, ball=ball, random_state=7).mean == pytest.approx(dense.mean, rel=1e-12)
-    monkeypatch.setattr("lrml.theory._data._BLOCK_BYTES", 8 * 30 * 4 * 7)
+    monkeypatch.setattr("lrml.theory._complexity._BLOCK_BYTES", 8 * 30 * 4 * 7)
     blocks = global_complexity(X, 4, ball=ball, n_draws=2000, random_state=8)
     assert blocks.n_draws == 2000
     assert abs(blocks.mean - dense.mean) <= 3 * math.hypot(blocks.standard_error, dense.standard_error)

@@ -4,6 +4,7 @@ Everything is conditional on X, and the intercept is left out. docs/theory.md ha
 """
 
 from lrml.theory._bounds import (
+    Bound,
     global_bound,
     local_bound,
     local_dual_bound,
@@ -13,8 +14,13 @@ from lrml.theory._bounds import (
     theorem1,
     theorem2,
 )
-from lrml.theory._complexity import global_complexity, local_complexity
-from lrml.theory._data import Bound, LocalComplexity, MonteCarlo, Spectrum
+from lrml.theory._complexity import (
+    LocalComplexity,
+    MonteCarlo,
+    Spectrum,
+    global_complexity,
+    local_complexity,
+)
 from lrml.theory._report import BoundReport, bound_report
 
 __all__ = [

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from lrml.core.arrays import to_host
 from lrml.core.checks import check_choice, check_number
-from lrml.theory._complexity import LocalBall
-from lrml.theory._data import Ball, Bound, Signs, Vector, checked, descending
+from lrml.theory._complexity import Ball, LocalBall, Signs, Vector, checked
 
 _GAUSS = math.sqrt(math.pi / 2)  # signs are at most this many times as large as Gaussians
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An upper bound that is a sum of named terms; ``head_size`` axes of the data are in its head, if any."""
+
+    terms: Mapping[str, float]
+    head_size: int | None = None
+
+    @property
+    def value(self) -> float:
+        """Sum of the terms."""
+        return float(sum(self.terms.values()))
+
+
+def descending(eigenvalues: Any) -> Vector:
+    """Return eigenvalues in descending order."""
+    values = np.sort(np.asarray(to_host(eigenvalues), dtype=np.float64))[::-1]
+    if values.ndim != 1 or not np.all(np.isfinite(values) & (values >= 0)):
+        raise ValueError(f"eigenvalues are {eigenvalues!r:.80}. Pass finite numbers of at least 0, in a row.")
+    return values
 
 
 def _chevet(total: Any, largest: Any, n_examples: int, n_labels: int) -> tuple[Any, Any]:

@@ -13,8 +13,17 @@ import numpy as np
 from lrml.core.arrays import at_home, to_host
 from lrml.core.linalg import thin_svd
 from lrml.theory import _bounds as bounds
-from lrml.theory._complexity import global_complexity, local_complexity
-from lrml.theory._data import Ball, Bound, Matrix, MonteCarlo, Spectrum, Vector, checked
+from lrml.theory._bounds import Bound
+from lrml.theory._complexity import (
+    Ball,
+    Matrix,
+    MonteCarlo,
+    Spectrum,
+    Vector,
+    checked,
+    global_complexity,
+    local_complexity,
+)
 
 Row = dict[str, Any]
 _COLUMNS = ("bound", "value", "measured", "terms", "holds for", "here")
