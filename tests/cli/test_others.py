@@ -145,6 +145,7 @@ def test_a_split_of_numbers(tmp_path, monkeypatch, call):
     assert {*map(bytes, whole)} == {*map(bytes, train.X), *map(bytes, test.X)}
     write_dataset(load_yeast(), tmp_path / "data.arff")
     assert "'author'" in call("split", "data.arff", "--group", "author", code=2)[1]
+    assert "one file" in call("split", "data.arff", "data.arff", code=2)[1]
     assert "--share is 2" in call("split", "data.arff", "--share", 2, code=2)[1]
 
 

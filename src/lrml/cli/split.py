@@ -44,6 +44,8 @@ def split(
     from lrml.cli._rows import split_rows
     from lrml.datasets import write_dataset
 
+    if len(data.paths) > 1 or "test" in data.reading:
+        raise ValueError("lrml split takes one file. Split the others by themselves.")
     source, path = data.open(), Path(data.name)
     plain = path.with_suffix("") if path.suffix in _OPENERS else path
     files = [
