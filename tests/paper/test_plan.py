@@ -169,6 +169,7 @@ def test_specifications_speak_of_what_there_is(name: str) -> None:
         assert set(found.get("datasets", ())) <= set(DATASETS)
         assert set(found.get("protocols", ())) <= set(PROTOCOLS)
         assert set(found.get("methods", ())) <= set(METHODS)
+        assert found.get("seeds", [0, 1, 2]) == [0, 1, 2]  # so many may be asked for
         assert set(found.get("criteria", ())) | set(found.get("criteria", {}).values()) <= set(METRICS)
     assert set(found) <= usual | set(METHODS)
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,13 +93,13 @@ def reproduce(
                 fetch_mulan(name)
     from lrml.paper import reproduce as run  # which imports pandas
 
-    with nullcontext() if quiet else progress("lrml reproduce", "cells") as report:
+    with progress("lrml reproduce", "cells", verbose=not quiet) as report:
         try:
             content, written = run(
                 plan,
                 folder,
                 n_workers=jobs or _cores(),
-                tell=report and (lambda done, total, cell: report.update(done, total, cell["dataset"])),
+                tell=lambda done, total, cell: report.update(done, total, cell["dataset"]),
                 with_figures=not no_plots,
             )
         except BrokenProcessPool as error:
