@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrml.completion._methods import NoisyCompletion, complete_exactly
-from lrml.completion._observed import Floats, Observed, entries_of
+from lrml.completion._methods import Floats, NoisyCompletion, Observed, complete_exactly, entries_of
 from lrml.core.arrays import to_host
 from lrml.core.checks import check_flag, check_integer, check_number
 from lrml.core.penalties import TailSum

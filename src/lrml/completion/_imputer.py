@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lrml.completion._complete import complete, select_alpha
-from lrml.completion._observed import Observed
+from lrml.completion._methods import Observed
 from lrml.core.arrays import to_host
 from lrml.core.checks import check_count, check_flag
 from lrml.core.penalties import TailSum
