@@ -187,7 +187,7 @@ class Coordinates:
     unseen: Array  # labels without a positive example; none if the targets are real
     x_mean: Array  # zeros without an intercept
     lift: Lift = Lift()  # noqa: RUF009  # it has no state
-    subspace: span.Subspace | None = None
+    subspace: Any = None  # on the compressed road
 
     @classmethod
     def of(cls, rows: Rows, sums: Any, fit_intercept: bool, problem: SpectralProblem, *more: Any) -> Self:
@@ -243,20 +243,15 @@ class Coordinates:
 
     # Subspaces
 
-    @property
-    def _span(self) -> span.Subspace:
-        assert self.subspace is not None
-        return self.subspace
-
     def extended(self, further: _Floats) -> Coordinates:
         """Return the coordinates of a larger subspace: with these vectors, as `missed` finds them."""
-        subspace = self._span.extended(further)
+        subspace = self.subspace.extended(further)
         problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
         return replace(self, problem=problem, subspace=subspace)
 
-    def carry(self, left: Array, larger: Coordinates) -> Array:
+    def carry(self, left: Array, larger: Coordinates) -> Any:
         """Return the left side of a solution in the coordinates of a larger subspace."""
-        return larger._span.inside(self._span.basis @ left)
+        return larger.subspace.inside(self.subspace.basis @ left)
 
     def carry_all(self, solution: RidgeRegressions, larger: Coordinates) -> Array:
         """Return a solution in the coordinates of a larger subspace."""
@@ -267,18 +262,18 @@ class Coordinates:
         """Return the objective; or, if a perfect fit leaves only rounding, a small share of ‖Y‖²."""
         return max(objective, _LEAST_OBJECTIVE * self.problem.target) or 1.0
 
-    def missed(self, solution: RidgeRegressions, alpha: float | None, enough: float) -> span.Found:
+    def missed(self, solution: RidgeRegressions, alpha: float | None, enough: float) -> Any:
         """Return what the subspace costs a solution, and vectors to add if that is more than enough.
 
         ``alpha`` is the slope of the penalty at zero; None if the rank is given.
         """
         extra = np.zeros(solution.left.shape[1]) if solution.extra is None else solution.extra
         right, shifts = _turned(self.problem.labels, solution.right), solution.ridge + extra
-        return self._span.gap(solution.left, right, shifts, alpha, solution.ridge, enough)
+        return self.subspace.gap(solution.left, right, shifts, alpha, solution.ridge, enough)
 
-    def missed_by(self, slopes: _Floats, weights: _Float64 | None, *solution: Any) -> span.Found:
+    def missed_by(self, slopes: _Floats, weights: _Float64 | None, *solution: Any) -> Any:
         """Return the same for a loss, given its slopes (n × L); see `Subspace.gap_of_slopes`."""
-        return self._span.gap_of_slopes(_weighing(slopes, weights), *solution)
+        return self.subspace.gap_of_slopes(_weighing(slopes, weights), *solution)
 
     def without_subspace(self) -> Coordinates:
         """Return coordinates that still map solutions back."""

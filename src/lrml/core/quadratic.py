@@ -127,6 +127,7 @@ class SpectralProblem:
 
     def __post_init__(self) -> None:
         self.shape: tuple[int, int] = (int(self.cross.shape[0]), int(self.cross.shape[1]))
+        self.is_small = self.shape[0] * self.shape[1] ** 2 <= _SMALL  # a step is mostly overhead of Python
         columns = 1.0 if self.columns is None else self.columns
         self.diagonal: Array = self.rows[:, None] * columns + self.ridge
         self.curvature: Array = self.diagonal[:, 0] if self.columns is None else self.diagonal
@@ -171,11 +172,6 @@ class SpectralProblem:
     def with_ridge(self, ridge: float) -> SpectralProblem:
         """Return the same problem with another ridge, at no cost."""
         return self if ridge == self.ridge else replace(self, ridge=ridge)
-
-    @property
-    def is_small(self) -> bool:
-        """Whether a step of a solver, O(r m²), is mostly overhead of Python."""
-        return self.shape[0] * self.shape[1] ** 2 <= _SMALL
 
     @cached_property
     def scale(self) -> float:
