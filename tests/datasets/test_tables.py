@@ -150,6 +150,15 @@ def test_wrong_tables(write, text, options, message):
         read_dataset(write(text), **options)
 
 
+def test_a_wrong_list_of_labels_is_named_by_its_line(write, monkeypatch):
+    monkeypatch.setattr("lrml.datasets._tables._BATCH_CELLS", 2)
+    frame = pd.DataFrame({"x": [1, 2, 3], "tags": ['["a"]', "[]", "[f(x)]"]})
+    source = open_source(write(frame, "toys.parquet"), tags="tags", tag_separator="json")
+    for read in (source.read, lambda: source.columns):
+        with pytest.raises(DatasetFormatError, match=r"toys\.parquet, line 3: .*f\(x\)"):
+            read()
+
+
 def test_wrong_parquet(write):
     for content, message in (
         (pd.DataFrame({"x": ["a"], "y": [0]}), ".*'x'"),

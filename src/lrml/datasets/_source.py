@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from lrml._shown import shown
+from lrml.core.checks import check_integer
 from lrml.datasets._dataset import (
     Columns,
     Dataset,
@@ -101,7 +102,8 @@ class Source:
     def __init__(
         self, readers: Sequence[Any], rows: int = 10_000, name: str | None = None, n_train_readers: int = 0
     ) -> None:
-        self.rows, self._readers, self._n_train_readers = check_rows(rows), list(readers), n_train_readers
+        self.rows = check_integer("rows", rows)
+        self._readers, self._n_train_readers = list(readers), n_train_readers
         first = self._readers[0]
         self.name, self.roles = name or first.name, first.roles
         self.has_split = bool(n_train_readers) or any(reader.has_split for reader in self._readers)
@@ -128,7 +130,7 @@ class Source:
 
         With other ``rows`` than `rows`, blocks have another size. A block ends where its file ends.
         """
-        size = check_rows(rows or self.rows)
+        size = check_integer("rows", self.rows if rows is None else rows)
         before = first_row = 0  # blocks and rows of the files so far
         for reader in self._readers:
             for block in reader.blocks(size, max(start - before, 0) * size, self.columns):
@@ -141,7 +143,7 @@ class Source:
     def raw_blocks(self, rows: int | None = None) -> Iterator[Any]:
         """Yield blocks with the columns that each says it has, without a pass to find those of all."""
         for reader in self._readers:
-            yield from reader.blocks(check_rows(rows or self.rows), 0, None)
+            yield from reader.blocks(check_integer("rows", self.rows if rows is None else rows), 0, None)
 
     def read(self) -> Any:
         """Return all rows, as a `Dataset` or a `TextDataset`: the concatenation of its blocks."""
@@ -274,13 +276,6 @@ def _known(matrix: Any, names: Sequence[str], wanted: Sequence[str], unknown: Co
         pairs = zip(gone.tolist(), counts.tolist(), strict=True)
         unknown.update({names[place]: count for place, count in pairs if count})
     return placed(matrix, places, len(wanted))
-
-
-def check_rows(rows: Any) -> int:
-    """Refuse a number of rows that no block can have."""
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-        raise ValueError(f"rows is {shown(rows)}. Pass a positive number, such as rows=10_000.")
-    return int(rows)
 
 
 def _plain(value: Any) -> Any:

@@ -16,8 +16,7 @@ from scipy.special import ndtri
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
-from lrml._shown import shown
-from lrml.core.checks import check_choice, is_integer, is_real
+from lrml.core.checks import check_choice, check_integer, is_integer, is_real
 from lrml.datasets._dataset import Dataset, FeatureMatrix, NumberedNames, TextDataset
 
 Floats = NDArray[np.float64]
@@ -303,10 +302,7 @@ def make_tagged_texts(
     >>> texts.tags[0]
     ('history', 'sailing', 'question')
     """
-    if not is_integer(n_texts) or n_texts < 1:
-        raise ValueError(
-            f"n_texts must be an integer of at least 1, got {shown(n_texts)}. Pass n_texts=1000."
-        )
+    check_integer("n_texts", n_texts)
     rng = check_random_state(random_state)
     made = tomllib.loads(resources.files("lrml.datasets").joinpath("texts.toml").read_text("utf-8"))
     words, patterns = (

@@ -79,9 +79,10 @@ class TableReader(FileReader):
             return Columns(None, None)
         if not roles.tags:
             return Columns(roles.features, roles.labels or None)
-        found: set[str] = set()
+        found, count = set[str](), 0
         for batch in self.batches([roles.tags]):
-            found.update(*self._lists(batch.column(0), 0))
+            found.update(*self._lists(batch.column(0), count))
+            count += batch.num_rows
         return Columns(roles.features, tuple(sorted(found)))
 
     # Texts.

@@ -119,9 +119,8 @@ class CsvReader(LineReader):
         self.delimiter = roles.delimiter or seen or usual
         rows = self._rows(iter(head))
         self.header_line, self.names = next(rows, (0, []))
-        if (
-            len(self.names) == 2 and guess_separator(self.names[1:]) == "<>"
-        ):  # no header, and quotes are letters
+        if len(self.names) == 2 and guess_separator(self.names[1:]) == "<>":
+            # Annif's corpora have no header, and quotes are letters.
             self.header_line, self.names, self._quoting = 0, ["text", "subjects"], csv.QUOTE_NONE
             rows = self._rows(iter(head))
         if not self.names:
