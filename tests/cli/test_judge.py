@@ -34,7 +34,7 @@ def test_values_are_those_of_the_metrics(folder, call):
     expected = evaluate(model.binarize(tags), model.decision_function(texts))
     assert {name: one["value"] for name, one in found["metrics"].items()} == pytest.approx(dict(expected))
     assert [label["name"] for label in found["labels"]] == sorted(TOPICS)
-    assert "left out 1 labels" in found["notes"][0]
+    assert "left out 1 label " in found["notes"][0]
 
 
 def test_the_test_rows_of_a_known_dataset_are_judged(folder, call):

@@ -185,7 +185,7 @@ def test_numbers_are_matched_by_name(folder, call):
         rows.writerows([7.0, *X[i, order]] for i in range(20))
     found, told = call("predict", folder / "yeast.lrml", folder / "shuffled.csv", "--json", "-k", 3)
     assert [row["tags"] for row in found] == tags[:20]
-    assert "left out 1 features" in told
+    assert "left out 1 feature " in told
 
 
 def test_sparse_rows_stream_and_unknown_features_are_left_out(folder, call):
@@ -196,7 +196,7 @@ def test_sparse_rows_stream_and_unknown_features_are_left_out(folder, call):
     options = ("-k", 1, "--json", "--read", "n_features=600")
     found, told = call("predict", model, folder / "rows.svm", *options)
     assert len(found) == 2
-    assert "left out 1 features" in told
+    assert "left out 1 feature " in told
 
 
 def test_features_are_counted_from_where_training_counted_them(folder, call):

@@ -15,6 +15,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from lrml._shown import counted
+
 # Wide enough for every table that the program prints. A file or a pipe has no width; a narrow terminal breaks
 # the lines of a table, which is better than cutting off or folding digits.
 _WIDTH, _NARROW = 200, 80
@@ -149,8 +151,8 @@ def in_words(facts: dict[str, Any]) -> list[str]:
         if name in params:
             words.append(f"{name} {params[name]:.4g}")
     words += [f"penalty on the {facts['penalty_on']}"] if facts["penalty_on"] else []
-    size = f"rank {facts['rank']}, {facts['features']:,d} features, {facts['labels']:,d} labels"
-    lines = [f"{facts['estimator']}: {', '.join(words)}", f"{size}, {facts['bytes']:,d} bytes"]
+    sizes = (counted(facts[f"{what}s"], what) for what in ("feature", "label", "byte"))
+    lines = [f"{facts['estimator']}: {', '.join(words)}", f"rank {facts['rank']}, {', '.join(sizes)}"]
     lines += [] if facts["converged"] else [facts["status"]]
     if "held_out_score" in facts:
         lines.append(

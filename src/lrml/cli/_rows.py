@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lrml._shown import shown
+from lrml._shown import counted, shown
 from lrml.cli._options import Data
 from lrml.datasets import mulan_entries
 
@@ -52,11 +52,13 @@ class Training(NamedTuple):
         rows, n = self.rows, self.n_rows
         part = "" if n == self.n_whole else f" (the training rows of {self.n_whole:,d})"
         if hasattr(rows, "texts"):
-            notes = [f"{rows.name}: {n:,d} texts{part}, {len(rows.tag_names):,d} different tags"]
+            tags = counted(len(rows.tag_names), "different tag")
+            notes = [f"{rows.name}: {counted(n, 'text')}{part}, {tags}"]
             notes += [f"{rows.n_empty:,d} of the texts are empty"] if rows.n_empty else []
         else:
             _, d, n_labels = rows.shape
-            notes = [f"{rows.name}: {n:,d} rows{part}, {d:,d} features, {n_labels:,d} labels"]
+            sizes = f"{counted(d, 'feature')}, {counted(n_labels, 'label')}"
+            notes = [f"{rows.name}: {counted(n, 'row')}{part}, {sizes}"]
         return notes + explained(self.source)
 
     def fit(self, estimator: Any) -> Any:
@@ -142,12 +144,12 @@ class RowsForModel:
     def notes(self) -> list[str]:
         """Say what was left out, once all blocks are read."""
         lines = list(self.remarks)
-        for what in ("features", "labels"):
-            if unknown := getattr(self.aligned, f"unknown_{what}"):
+        for what in ("feature", "label"):
+            if unknown := getattr(self.aligned, f"unknown_{what}s"):
                 first = ", ".join(shown(name) for name in list(unknown)[:3])
                 lines.append(
-                    f"left out {len(unknown):,d} {what} that the model has not seen in training, in "
-                    f"{unknown.total():,d} cells: {first}{', ...' if len(unknown) > 3 else ''}"
+                    f"left out {counted(len(unknown), what)} that the model has not seen in training, in "
+                    f"{counted(unknown.total(), 'cell')}: {first}{', ...' if len(unknown) > 3 else ''}"
                 )
         return lines
 

@@ -223,7 +223,8 @@ class _Stream:
         from lrml.cli._rows import explained
 
         d, n_labels = map(len, self.source.columns)  # type: ignore[arg-type]
-        return [f"{self.source.name}: {d:,d} features, {n_labels:,d} labels", *explained(self.source)]
+        sizes = f"{counted(d, 'feature')}, {counted(n_labels, 'label')}"
+        return [f"{self.source.name}: {sizes}", *explained(self.source)]
 
     def reading(self) -> dict[str, Any]:
         """Return how later files are to be read."""
