@@ -80,12 +80,8 @@ def read(
             raise ValueError("no document of lrml is in its metadata")
         document = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refused)
         if document["format"] != FORMAT:
-            wrote = (
-                f"was written by lrml {shown(document['lrml_version'])} in format {shown(document['format'])}"
-            )
-            raise ModelFileError(
-                f"{os.fspath(path)!r} {wrote}. Install that version, or save the model again."
-            )
+            made = f"lrml {shown(document['lrml_version'])} (format {shown(document['format'])})"
+            raise ValueError(f"it is one of {made}, which you may install to read it")
         tensors = {name: stream.get_tensor(name) for name in stream.keys()} if numbers else {}  # noqa: SIM118
     if numbers and _digest(text, tensors) != digest:
         raise ValueError("its checksum is wrong, so it was damaged or changed")
