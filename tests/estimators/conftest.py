@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from lrml.datasets import load_yeast
 
@@ -105,9 +104,3 @@ def fitted_state(model: Any) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def fitted() -> Callable[[Any], dict[str, Any]]:
     return fitted_state
-
-
-@pytest.fixture(scope="session")
-def dense() -> Callable[[Any], np.ndarray]:
-    """A function that returns any matrix as a plain array."""
-    return lambda matrix: matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
