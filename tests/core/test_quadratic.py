@@ -244,26 +244,3 @@ def test_constant_features_keep_one_direction_and_leave_nothing_to_learn(place):
     assert_same(problem.ridge_solution(), [[0.0]], place)
     assert_same(problem.features, np.zeros((3, 1)), place)
     assert_same(original(problem, problem.ridge_solution()), np.zeros((3, 2)), place)
-
-
-@pytest.mark.parametrize("ridge", [0.0, 0.7])
-def test_curvatures_of_one_are_none(place, ridge):
-    """Equal curvatures take the road of squares, which has closed forms of its own."""
-    rng = np.random.default_rng(0)
-    rows, cross = np.sort(rng.uniform(0.5, 9.0, 8))[::-1].copy(), rng.standard_normal((8, 5))
-    V, U = (np.linalg.qr(rng.standard_normal((size, 3)))[0] for size in (5, 8))
-    given = np.array([0.1, 1.0, 2.0]), rng.standard_normal((8, 5)), V, U
-    weights, W, V, U = given[0], *(put(place, part) for part in given[1:])
-    plain = SpectralProblem(put(place, rows), put(place, cross), 3.0, ridge=ridge)
-    equal = replace(plain, columns=put(place, np.ones(5)))
-    for found, expected in (
-        (equal.gradient(W), plain.gradient(W)),
-        (equal.solve_left(V, weights)[0], plain.solve_left(V, weights)[0]),
-        (equal.solve_right(U, weights), plain.solve_right(U, weights)),
-        (equal.ridge_solution(0.3), plain.ridge_solution(0.3)),
-    ):
-        assert_same(found, to_numpy(expected), place, rtol=1e-12)
-    for name, arguments in (("value", (W,)), ("measures", (W, W))):
-        assert getattr(equal, name)(*arguments) == pytest.approx(getattr(plain, name)(*arguments), rel=1e-13)
-    assert equal.solve_left(V, weights)[1] == pytest.approx(plain.solve_left(V, weights)[1], rel=1e-13)
-    assert equal.lipschitz == pytest.approx(plain.lipschitz)
