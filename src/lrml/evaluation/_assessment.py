@@ -16,6 +16,7 @@ from lrml._ranking import (
     LabelCounts,
     LabelledScores,
     Matrix,
+    Measure,
     check_labelled_scores,
     check_threshold,
     measure,
@@ -280,15 +281,6 @@ def assess(
             "order of Y."
         )
     cut = check_threshold(_NATURAL if threshold is None else threshold, data)
-    measures = row_measures(data.n_labels, ks, cut)
-    values, cells = [], []
-    counts = np.zeros((len(LabelCounts._fields), data.n_labels), dtype=np.intp)
-    for block in data.blocks():
-        predicted = block.scores >= cut
-        values.append([each(block) for each in measures.values()])
-        counts += LabelCounts.of(block.relevant, predicted)
-        both = np.hstack([block.relevant & predicted, block.relevant.astype(np.uint8) + predicted])
-        cells.append(sp.csr_array(both) if np.count_nonzero(both) < _SPARSE * both.size else both)
     low, high = data.scores.min(), data.scores.max()
     likely = bool(low >= 0 and high <= 1)
     if probabilities and not likely:
@@ -296,7 +288,7 @@ def assess(
             f"Scores from {low:.4g} to {high:.4g} are no probabilities. Pass probabilities=False, or what "
             "predict_proba gives."
         )
-    per_example = dict(zip(measures, map(np.concatenate, zip(*values, strict=True)), strict=True))
+    per_example, counts, cells = _measured(data, row_measures(data.n_labels, ks, cut), cut)
     once = _weighted(per_example, cells, np.ones((len(data.scores), 1), dtype=np.float32))
     chunks = []
     with progress("intervals", "resamples", verbose=verbose) as told:
@@ -313,9 +305,25 @@ def assess(
         n_bootstrap=n_bootstrap,
         _names=list(map(str, columns)),
         _data=data,
-        _counts=LabelCounts(*counts),
+        _counts=counts,
         _probabilities=likely if probabilities is None else probabilities,
     )
+
+
+def _measured(
+    data: LabelledScores, measures: Mapping[str, Measure], cut: Any
+) -> tuple[dict[str, Floats], LabelCounts, list[Any]]:
+    """Return the values of each row, the counts of each label, and the cells that F1 on a resample needs."""
+    values, cells = [], []
+    counts = np.zeros((len(LabelCounts._fields), data.n_labels), dtype=np.intp)
+    for block in data.blocks():
+        predicted = block.scores >= cut
+        values.append([each(block) for each in measures.values()])
+        counts += LabelCounts.of(block.relevant, predicted)
+        both = np.hstack([block.relevant & predicted, block.relevant.astype(np.uint8) + predicted])
+        cells.append(sp.csr_array(both) if np.count_nonzero(both) < _SPARSE * both.size else both)
+    columns = map(np.concatenate, zip(*values, strict=True))
+    return dict(zip(measures, columns, strict=True)), LabelCounts(*counts), cells
 
 
 def _resamples(n_rows: int, n_bootstrap: int, random_state: int) -> Iterator[npt.NDArray[np.float32]]:

@@ -79,39 +79,7 @@ def comparison_page(found: Any, title: str, about: _About) -> _Plain:
     )
     # A method may be called as a column is.
     keys = {method: f"method{place}" for place, method in enumerate(found.methods)}
-    metrics = [
-        column("metric", "metric"),
-        *(_number(key, method) for method, key in keys.items()),
-        column("best", "best"),
-        column("verdict", "clearly better than", explanation="after Holm's correction, at 5 %"),
-    ]
-    tests = [
-        *(column(key, key) for key in ("metric", "first", "second")),
-        _number("difference", "first − second"),
-        _number("low", "low", explanation=f"of the {first.level:.0%} interval of the difference"),
-        _number("high", "high"),
-        _number("p_value", "p-value", explanation="paired t-test; for F1 by the bootstrap's error"),
-        _number("corrected", "corrected", explanation="p-value after Holm's correction over all rows"),
-        column("better", "clearly better"),
-    ]
-    labels = [column("name", "label"), _support(), *(_number(key, name, 3) for name, key in keys.items())]
-    f1 = [
-        {**own[0], **{key: label["f1"] for key, label in zip(keys.values(), own, strict=True)}}
-        for own in zip(*(method.labels for method in found.methods.values()), strict=True)
-    ]
-    tables = [
-        *table(
-            "metrics", "Side by side", "", metrics, [_side_by_side(found, m, keys) for m in first.metrics]
-        ),
-        *table(
-            "tests",
-            "Pairs",
-            "Every pair of models by every metric.",
-            tests,
-            [{**test, "metric": _titled(test["metric"])} for test in found.tests],
-        ),
-        *table("labels", "F1 of each label", "", labels, f1),
-    ]
+    tables = [*_metrics_table(found, keys), *_tests_table(found, first.level), *_f1_table(found, keys)]
     figures = [_metrics_figure(found.methods, caption)]
     rows = [
         (_titled(name), *(f"{own.metrics[name].value:.{_DIGITS}f}" for own in found.methods.values()))
@@ -120,6 +88,42 @@ def comparison_page(found: Any, title: str, about: _About) -> _Plain:
     ]
     known = [*about, *_known(first), *cuts]
     return page(title, [], figures, tables, known, numbers=[("", *found.methods), *rows])
+
+
+def _metrics_table(found: Any, keys: Mapping[str, str]) -> list[_Plain]:
+    columns = [
+        column("metric", "metric"),
+        *(_number(key, method) for method, key in keys.items()),
+        column("best", "best"),
+        column("verdict", "clearly better than", explanation="after Holm's correction, at 5 %"),
+    ]
+    metrics = next(iter(found.methods.values())).metrics
+    return table(
+        "metrics", "Side by side", "", columns, [_side_by_side(found, name, keys) for name in metrics]
+    )
+
+
+def _tests_table(found: Any, level: float) -> list[_Plain]:
+    columns = [
+        *(column(key, key) for key in ("metric", "first", "second")),
+        _number("difference", "first − second"),
+        _number("low", "low", explanation=f"of the {level:.0%} interval of the difference"),
+        _number("high", "high"),
+        _number("p_value", "p-value", explanation="paired t-test; for F1 by the bootstrap's error"),
+        _number("corrected", "corrected", explanation="p-value after Holm's correction over all rows"),
+        column("better", "clearly better"),
+    ]
+    rows = [{**test, "metric": _titled(test["metric"])} for test in found.tests]
+    return table("tests", "Pairs", "Every pair of models by every metric.", columns, rows)
+
+
+def _f1_table(found: Any, keys: Mapping[str, str]) -> list[_Plain]:
+    columns = [column("name", "label"), _support(), *(_number(key, name, 3) for name, key in keys.items())]
+    rows = [
+        {**own[0], **{key: label["f1"] for key, label in zip(keys.values(), own, strict=True)}}
+        for own in zip(*(method.labels for method in found.methods.values()), strict=True)
+    ]
+    return table("labels", "F1 of each label", "", columns, rows)
 
 
 def _known(found: Any) -> list[tuple[str, str]]:
