@@ -33,7 +33,7 @@ from lrml import LEML, LRML, LRMLCV, MLFroCV
 
 NAMES = ("bibtex", "delicious", "corel5k", "enron", "yeast", "emotions")
 ALPHAS = np.geomspace(1e-2, 1e2, 12)
-THETAS, PREDICTIONS = (0, 0.02, 0.05, 0.1, 0.2), LRML(space="predictions")
+THETAS = (0, 0.02, 0.05, 0.1, 0.2)
 ROUNDS, MILLION = 3, 1_000_000
 
 
@@ -41,10 +41,11 @@ def contest(name: str, peers: bool) -> dict[str, float]:
     """Return multiples of a Ridge fit for one data set."""
     X, Y, *_ = mulan(name, "usual")
     rows, labels = dense(X), dense(Y)
+    predictions = LRML(space="predictions")
     works: dict[str, Callable[[], Any]] = {
         "Ridge s": partial(Ridge(1.0).fit, rows, labels),
         "LRML()": lambda: LRML().fit(X, Y),
-        "path of 100": lambda: lrml.lrml_path(X, Y, THETAS, n_alphas=20, estimator=PREDICTIONS),
+        "path of 100": lambda: lrml.lrml_path(X, Y, THETAS, n_alphas=20, estimator=predictions),
         "path, coefficients": lambda: lrml.lrml_path(X, Y, THETAS, n_alphas=20),
         "MLFroCV()": lambda: MLFroCV(random_state=0).fit(X, Y),
         "LRMLCV()": lambda: LRMLCV(random_state=0).fit(X, Y),
