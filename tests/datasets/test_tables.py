@@ -205,6 +205,7 @@ ARRAYS = {
 }
 TABLES = {
     "listed.csv": pd.DataFrame({"id": range(N), "tags": ["|".join(np.array(list("pqr"))[y > 0]) for y in Y]}),
+    "alone.csv": pd.DataFrame({"tags": ["|".join(np.array(list("pqr"))[y > 0]) for y in Y]}),
     "flags.parquet": pd.DataFrame(Y, columns=list("pqr")).assign(id=range(N)),
 }
 

@@ -127,7 +127,7 @@ class CsvReader(LineReader):
             raise self.error(None, "There is no header. Is the file complete?")
         if all(map(is_number, self.names)) and not counts_rows(self.names):
             raise self.error(1, "There are numbers only where a header should name the columns. Add one.")
-        if len(self.names) == 1 and (roles.labels or roles.kind == "numbers"):
+        if len(self.names) == 1 and roles.features != () and (roles.labels or roles.kind == "numbers"):
             raise self.error(
                 self.header_line,
                 f"There is one column, {shown(self.names[0])}, as cells are separated by {self.delimiter!r}. "
@@ -182,7 +182,11 @@ class CsvReader(LineReader):
                     stream,
                     # Threads of pyarrow gain nothing here, and without them errors name the row.
                     arrow.csv.ReadOptions(use_threads=False, block_size=max(1 << 20, 512 * len(self.names))),
-                    arrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                    arrow.csv.ParseOptions(
+                        delimiter=self.delimiter,
+                        newlines_in_values=True,
+                        ignore_empty_lines=len(self.names) > 1,  # else they are rows without labels
+                    ),
                     arrow.csv.ConvertOptions(
                         column_types=types,
                         include_columns=list(columns),
