@@ -50,6 +50,7 @@ def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder, call):
     assert list(model.classes_) == sorted(TOPICS)
     assert read_header(folder / "model.lrml")["summary"]["reading"]["text"] == ["description"]
     assert (found["penalty_on"], found["rank"]) == (model.model_.space_, model.model_.rank_)
+    assert found["bytes"] == model.model_.nbytes_  # of the file, in single precision
     texts, tags = tagged_texts()
     same = lrml.TextTagger(lrml.LRML(ridge=1.0)).fit(texts, tags)
     new, _ = tagged_texts(30, seed=1)

@@ -170,7 +170,7 @@ def _save(model: Any, output: str, summary: dict[str, Any], *, as_json: bool) ->
     # Six digits are enough for scores; kernels need all.
     linear = not hasattr(getattr(model, "model_", model), "kernel_")
     lrml.save(model, output, summary=summary, dtype="float32" if linear else None)
-    facts = facts_of(model)
+    facts = facts_of(lrml.load(output))  # what is told is what the file holds
     lines = in_words(facts)
     if summary.get("rows") and "blocks" in summary:
         blocks = summary["blocks"]  # unknown where other machines have read them
