@@ -54,10 +54,16 @@ class Inner(NamedTuple):
 
 
 def inner_model(estimator: Any, caller: str) -> Inner:
-    """Go through any nesting of pipelines, searches of scikit-learn and taggers, down to a fitted model.
+    """Return what is inside pipelines, searches of scikit-learn and taggers, in any nesting.
 
     The model is a copy in NumPy arrays if it lives on a device.
     """
+    inner = _inside(estimator, caller)
+    return inner._replace(model=at_home(inner.model))
+
+
+def _inside(estimator: Any, caller: str) -> Inner:
+    """Return the same where the model lives."""
     inner, steps = estimator, list[Any]()
     while "fitted_" not in (state := getattr(inner, "__dict__", {})):
         if isinstance(inner, Pipeline) and len(inner):
@@ -75,13 +81,13 @@ def inner_model(estimator: Any, caller: str) -> Inner:
                 f"{caller} needs an estimator of lrml, or a pipeline or search that ends in one, got "
                 f"{shown(estimator)}. Pass LRML(), for example, after fit."
             )
-    return Inner(at_home(inner), tuple(steps))
+    return Inner(inner, tuple(steps))
 
 
 def threshold_of(model: Any) -> Any:
     """Return the score from which on a model or tagger assigns a label; one number, or one per label."""
-    inner = inner_model(model, "threshold_of").model
-    cut = inner._decision_threshold
+    inner = _inside(model, "threshold_of").model
+    cut = at_home(inner._decision_threshold)
     return LOSSES[inner.loss_].threshold if cut is None else cut
 
 
@@ -102,7 +108,7 @@ class Prediction(NamedTuple):
         ``threshold``, a number or one for each label, takes the place of the model's own.
         """
         tags, scores = top = predict_top_k(estimator, rows, k)
-        model = inner_model(estimator, "Prediction").model
+        model = _inside(estimator, "Prediction").model
         cut = np.asarray(threshold_of(model) if threshold is None else threshold)
         if cut.ndim:
             names = range(len(cut)) if top.classes is None else top.classes

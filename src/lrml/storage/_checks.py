@@ -131,8 +131,9 @@ def _without_device(estimator: Any) -> Any:
 
 def are_places(words: Mapping[str, Any]) -> bool:
     """Whether a dictionary numbers its texts 0, 1, …, as a vocabulary does."""
-    texts = all(type(word) is str for word in words) and all(map(is_integer, words.values()))
-    return texts and sorted(words.values()) == list(range(len(words)))
+    kinds = set(map(type, words.values()))
+    whole = all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)
+    return whole and set(map(type, words)) <= {str} and sorted(words.values()) == list(range(len(words)))
 
 
 def check_columns(inner: Inner) -> None:

@@ -161,7 +161,7 @@ class Writer:
         return {"array": self._add(name, value)}
 
     def _texts(self, listed: list[str], name: str, kind: str) -> Any:
-        content = b"".join(text.encode() + b"\xff" for text in listed)
+        content = b"\xff".join([*map(str.encode, listed), b""])
         return {"texts": self._add(name, np.frombuffer(content, dtype=np.uint8)), "as": kind}
 
     def _add(self, name: str, tensor: npt.NDArray[Any]) -> str:
