@@ -60,14 +60,15 @@ def _grid(n_panels: int, n_columns: int = 2, height: float = _HEIGHT) -> tuple[A
 
 
 def _legend(drawing: Any, n_columns: int = 3) -> None:
-    """Name every series once, below all panels; methods in their order."""
+    """Name every series once, below all panels; methods in their order, the paper's values below ours."""
     entries = {
         name: line
         for axes in drawing.axes
         for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     order = list(METHODS.values())
-    names = sorted(entries, key=lambda name: order.index(name) if name in order else len(order))
+    places = {name: order.index(own) for name in entries if (own := name.removesuffix(", paper")) in order}
+    names = sorted(entries, key=lambda name: places.get(name, len(order)))
     lines = [entries[name] for name in names]
     drawing.legend(lines, names, loc="outside lower center", ncols=n_columns)
 
@@ -119,6 +120,7 @@ def _draw_completion(result: Result) -> Any:
             side.pane.set_visible(False)
         contours = drawing.add_subplot(2, 2, 2 * row + 2)
         filled = contours.contourf(axis, axis, heights, levels=10, cmap="viridis")
+        filled.set_rasterized(True)
         drawing.colorbar(filled, ax=contours)
         contours.plot(
             *place[:2], "*", color="#D55E00", markersize=11, markeredgecolor="w", markeredgewidth=0.6

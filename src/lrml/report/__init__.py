@@ -9,16 +9,5 @@ from lrml.report._figures import canvas, draw_dots, figure, image
 from lrml.report._page import needed, page, page_style, render_html
 from lrml.report._tables import column, rounded, table
 
-__all__ = [
-    "canvas",
-    "column",
-    "draw_dots",
-    "figure",
-    "image",
-    "needed",
-    "page",
-    "page_style",
-    "render_html",
-    "rounded",
-    "table",
-]
+__all__ = ["canvas", "column", "draw_dots", "figure", "image", "needed", "page", "page_style", "render_html"]
+__all__ += ["rounded", "table"]

@@ -18,7 +18,7 @@ Ends: TypeAlias = Sequence[Sequence[float]]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#808080")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
-_DPI = 250
+_DPI, _PAGE_DPI = 250, 120
 _STYLE: dict[str, Any] = {
     "figure.dpi": _DPI,
     "font.size": 8,
@@ -82,11 +82,15 @@ def canvas(width: float, height: float) -> Any:
     return found
 
 
-def image(figure: Mapping[str, Any], suffix: str, *, transparent: bool = False) -> bytes:
-    """Return a figure as a file: "png", "svg" or "pdf"; the same numbers give the same bytes."""
-    stream, options = io.BytesIO(), {"metadata": _METADATA[suffix], "transparent": transparent}
+def image(figure: Mapping[str, Any], suffix: str, *, on_page: bool = False) -> bytes:
+    """Return a figure as a file: "png", "svg" or "pdf"; the same numbers give the same bytes.
+
+    On a page it has no ground, and its images as many dots as a screen shows.
+    """
+    stream, dpi = io.BytesIO(), _PAGE_DPI if on_page else _DPI
+    options = {"metadata": _METADATA[suffix], "transparent": on_page, "dpi": dpi}
     with _own_style():
-        figure["draw"]().savefig(stream, format=suffix, dpi=_DPI, **options)
+        figure["draw"]().savefig(stream, format=suffix, **options)
     return stream.getvalue()
 
 
@@ -136,9 +140,13 @@ _THEME = {
     "#ffffff": "var(--paper)",
 }
 _COLOUR = re.compile(rf"((?:fill|stroke): )({'|'.join(_THEME)})")
-_NO_PART = re.compile(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", re.DOTALL)
+# What a page can do without: half of a drawing.
+_NO_PART = re.compile(
+    r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->"
+    r'|(?<=<g) id="[^"]*"| transform="rotate\(-0 [^"]*"| font-family: [^;"]*;|; stroke-linecap: square',
+    re.DOTALL,
+)
 _TAG = re.compile(r"<[^>]+>")
-_FONT = re.compile(r" font-family: [^;\"]*;")
 _REFERENCE = re.compile(r' id="| xlink:href="#|url\(#')
 _LONG_NUMBER = re.compile(r"(?<![\w.#])-?\d+\.\d{3,}(?![\w.])")
 _VIEW_BOX = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
@@ -149,14 +157,14 @@ def embedded(figure: Mapping[str, Any]) -> Plain:
 
     It has no ground, and the page's colours. Ids begin with its name, because drawings share the page's.
     """
-    text = _NO_PART.sub("", image(figure, "svg", transparent=True).decode())
+    text = _NO_PART.sub("", image(figure, "svg", on_page=True).decode())
     start, end = text.index("<svg"), text.index(">", text.index("<svg"))
     box = _VIEW_BOX.search(text, start, end)
     assert box is not None
     prefix = re.sub(r"[^\w-]", "_", figure["id"]) + "-"
 
     def of_page(tag: re.Match[str]) -> str:
-        found = _REFERENCE.sub(lambda match: match[0] + prefix, _FONT.sub("", tag[0]))
+        found = _REFERENCE.sub(lambda match: match[0] + prefix, tag[0])
         found = _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.5g}", " ".join(found.split()))
         return _COLOUR.sub(lambda match: match[1] + _THEME[match[2]], found)
 
