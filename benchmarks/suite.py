@@ -43,7 +43,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from lrml import CPLSTCV, LEMLCV, LRML, LRMLCV, MLFroCV, MLTraceCV, metrics
+from lrml import CPLSTCV, LEML, LEMLCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, MLTraceCV, metrics
 
 DATASETS = ("yeast", "corel5k", "bibtex", "delicious")
 ALPHAS = np.logspace(-3, 3, 12)
@@ -77,6 +77,10 @@ def one_vs_rest(make: Callable[[float], Any], strengths: tuple[float, ...]) -> S
 SYSTEMS = {
     UNIT: System("linear peer", Ridge, dense),
     "LRML": System("ours", LRML),
+    "LRML, coefficients": System("ours", lambda: LRML(space="coefficients")),
+    "MLTrace": System("ours", MLTrace),
+    "MLFro": System("ours", MLFro),
+    "LEML": System("ours", LEML),
     "LRMLCV": System("ours", lambda: LRMLCV(random_state=0)),
     "LRMLCV logistic": System("ours", lambda: LRMLCV(LRML(loss="logistic"), random_state=0), cut=0.0),
     "MLTraceCV": System("ours", lambda: MLTraceCV(random_state=0)),
