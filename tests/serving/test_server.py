@@ -251,6 +251,9 @@ def test_clients_that_fall_silent_are_left(tmp_path: Path) -> None:
             connection.sendall(sent)
             return connection
 
+        first = connected(b"GET /health HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+        while first.recv(4096):  # once it is answered, the server has opened what it needs
+            pass
         before = open_files()
         for sent in (b"", _HALF_A_HEAD, _REQUEST + _HALF_A_HEAD, _HALF_A_BODY):
             connected(sent)
