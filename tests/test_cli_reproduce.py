@@ -20,7 +20,7 @@ from failing_work import fail_in_one_cell
 from forking import CAN_FORK, Program, quick_workers
 from forking import run_program as program
 from lrml.cli import main
-from waiting import wait_until
+from waiting import living, wait_until
 
 TABLES = ["counts", "equal_rank", "ranks", "table2", "table2_tuned", "times"]
 TABLE2 = ("reproduce", "table2", "--protocol", "tuned", "--seeds", "1")
@@ -322,19 +322,6 @@ def kill_when(condition, folder):
     process.result()
     wait_until(lambda: not living(process.pid))
     return process.returncode == -signal.SIGKILL
-
-
-def living(session):
-    """Return the processes of a session; those that have ended and wait to be taken notice of are none."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            state, _, _, of_session = (path / "stat").read_text().rpartition(")")[2].split()[:4]
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        if int(of_session) == session and state != "Z":
-            found.append(int(path.name))
-    return found
 
 
 @pytest.mark.skipif(not CAN_FORK or not Path("/proc/self/stat").exists(), reason="forks and /proc of Linux")

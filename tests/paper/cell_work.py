@@ -50,16 +50,10 @@ def behave(cell: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         case "threads":
             np.linalg.svd(np.eye(3))
             return {"threads": [library["num_threads"] for library in threadpool_info()]}, {}
-    time.sleep(cell.get("pause", 0.0))
     numbers = np.random.default_rng(cell["seed"]).normal(size=(50, 4))
     return {"sum": numbers.sum()}, {"numbers": numbers.astype(np.float32)}
 
 
-def drawing(n_cells: int = 24) -> list[dict[str, Any]]:
-    return [{"kind": "draw", "seed": seed, "pause": 0.02 + 0.02 * (seed % 3)} for seed in range(n_cells)]
-
-
-if __name__ == "__main__":  # cell_work.py (draw | sleep) FOLDER
+if __name__ == "__main__":  # cell_work.py FOLDER
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
-    asked = drawing() if sys.argv[1] == "draw" else cells_that("draw", "sleep", "sleep")
-    run_cells(asked, behave, sys.argv[2], n_workers=2)
+    run_cells(cells_that("draw", "sleep", "sleep"), behave, sys.argv[1], n_workers=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -20,8 +19,8 @@ from lrml._files import OutputError
 from lrml.paper import _cells
 from lrml.paper._cells import name_of, run_cells
 from paper import cell_work
-from paper.cell_work import behave, cells_that, drawing
-from waiting import wait_until
+from paper.cell_work import behave, cells_that
+from waiting import living, wait_until
 
 unix = pytest.mark.skipif(sys.platform == "win32", reason="signals and sessions of Unix")
 
@@ -47,7 +46,7 @@ def run(cells, folder, n_workers=1, **options):
 
 
 def test_the_number_of_workers_changes_nothing(tmp_path, log):
-    cells, told = drawing(7), []
+    cells, told = cells_that(*["draw"] * 7), []
     (one, _), (two, failures) = (
         run(cells, tmp_path / str(n), n, tell=lambda *state: told.append(state)) for n in (1, 2)
     )
@@ -77,7 +76,7 @@ def test_what_happens_in_a_cell_ends_no_other(tmp_path, log):
 
 @pytest.mark.parametrize("damage", ["absent", "empty", "garbage", "torn"])
 def test_only_cells_without_a_whole_file_are_computed(damage, tmp_path, log):
-    cells, folder = drawing(3), tmp_path / "cells"
+    cells, folder = cells_that(*["draw"] * 3), tmp_path / "cells"
     run(cells, folder)
     before = contents(folder)
     path = folder / f"{name_of(cells[1])}.npz"
@@ -131,7 +130,7 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path, log, monkeypatch):
     (tmp_path / "cells").mkdir()
     monkeypatch.setattr(_cells, "write_atomically", full)
     with pytest.raises(OutputError):
-        run(drawing(2), tmp_path / "cells")
+        run(cells_that(*["draw"] * 2), tmp_path / "cells")
     assert list((tmp_path / "cells").iterdir()) == []
 
 
@@ -142,82 +141,26 @@ def full(path, content):
 # Killed runs
 
 
-class Script:
-    """`cell_work.py` as a process, in a session of its own."""
-
-    def __init__(self, kind, folder, log_path):
-        command = [sys.executable, cell_work.__file__, kind, str(folder)]
-        environment = os.environ | {"CELL_LOG": str(log_path)}
-        self.log_path, self.n_before = (
-            log_path,
-            len(log_path.read_text().splitlines()) if log_path.exists() else 0,
-        )
-        self.process = subprocess.Popen(
-            command, env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True
-        )
-
-    def begun(self):
-        lines = self.log_path.read_text().splitlines() if self.log_path.exists() else []
-        return [int(line.split()[-1]) for line in lines[self.n_before :]]
-
-    def end(self, number=None):
-        """Wait for the end, after a signal to the parent alone; return what was written to stderr."""
-        if number is not None:
-            self.process.send_signal(number)
-        return self.process.communicate(timeout=300)[1]
-
-    def is_deserted(self):
-        """Whether none of its processes is alive, those that had no cell yet included."""
-        if not Path("/proc/self/stat").exists():
-            return not any(alive(pid, self.process.pid) for pid in self.begun())
-        return not any(alive(int(path.name), self.process.pid) for path in Path("/proc").glob("[0-9]*"))
-
-
-def alive(pid, session):
-    """Whether a process of a session runs; one that has ended may wait long to be taken notice of."""
-    try:
-        if os.getsid(pid) != session:
-            return False
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, PermissionError):
-        return False
-    except FileNotFoundError:
-        return not Path("/proc/self/stat").exists()
-
-
-@unix
-def test_a_run_that_is_killed_again_and_again_ends_with_the_same_files(tmp_path, monkeypatch):
-    folder, log_path, moments = tmp_path / "killed", tmp_path / "log.txt", random.Random(7)
-    for n_cells in (3, 0, 5):  # killed after so many have begun; none: while the workers start
-        before = contents(folder) if folder.exists() else {}
-        script = Script("draw", folder, log_path)
-        wait_until(
-            lambda script=script, n=n_cells: len(script.begun()) >= n or script.process.poll() is not None
-        )
-        time.sleep(moments.uniform(0.0, 0.06))
-        assert "Traceback" not in script.end(signal.SIGKILL)
-        wait_until(script.is_deserted)
-        assert before.items() <= (contents(folder) if folder.exists() else {}).items()
-    script = Script("draw", folder, log_path)
-    assert script.end() == ""
-    assert script.process.returncode == 0
-    start_at_once(monkeypatch)
-    run(drawing(), tmp_path / "whole", 2)
-    assert contents(folder) == contents(tmp_path / "whole")
-    assert len(log_path.read_text().splitlines()) <= len(drawing()) + 3 * 4  # what two workers had begun
-
-
-@unix
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc of Linux")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_no_worker_outlives_its_parent_even_in_a_long_cell(number, tmp_path):
-    script = Script("sleep", tmp_path / "cells", tmp_path / "log.txt")
-    wait_until(lambda: len(script.begun()) == 3 and len(list((tmp_path / "cells").glob("*.npz"))) == 1)
+    folder, log_path = tmp_path / "cells", tmp_path / "log.txt"
+    process = subprocess.Popen(
+        [sys.executable, cell_work.__file__, str(folder)],
+        env=os.environ | {"CELL_LOG": str(log_path)},
+        start_new_session=True,  # as if started from another terminal
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    begun = lambda: [int(line.split()[-1]) for line in log_path.read_text().splitlines()]  # noqa: E731
+    wait_until(lambda: log_path.exists() and len(begun()) == 3 and list(folder.glob("*.npz")))
     if number == signal.SIGINT:
-        for pid in script.begun():
-            os.kill(pid, signal.SIGINT)  # a terminal sends it to all; workers leave it to the parent
+        for worker in set(begun()):
+            os.kill(worker, signal.SIGINT)  # a terminal sends it to all; workers leave it to the parent
         time.sleep(0.2)
-        assert any(alive(pid, script.process.pid) for pid in script.begun())
-    errors = script.end(number)
+        assert set(living(process.pid)) & set(begun())
+    process.send_signal(number)
+    errors = process.communicate(timeout=300)[1]
     assert errors.count("Traceback") == (number == signal.SIGINT)
-    wait_until(script.is_deserted)
-    assert [path.suffix for path in (tmp_path / "cells").iterdir()] == [".npz"]
+    wait_until(lambda: not living(process.pid))
+    assert [path.suffix for path in folder.iterdir()] == [".npz"]

@@ -181,16 +181,6 @@ def test_of_two_losses_the_better_one_is_taken_by_every_criterion(
             assert found[criterion].model.loss == models[int(np.argmax(scores))].loss
 
 
-def test_one_large_search_equals_several_small_ones(data: TrainTest) -> None:
-    alphas = [0.1, 1.0, 10.0, 100.0, 1000.0]
-    whole = run_model(data, cell_of("MLFro", None, searches=[{"alphas": alphas}]))
-    parts = run_model(data, cell_of("MLFro", None, searches=[{"alphas": [alpha]} for alpha in alphas]))
-    assert parts["metrics"] == pytest.approx(whole["metrics"])
-    for name in NAMES:
-        scores = [found["chosen"][name]["validation_score"] for found in (whole, parts)]
-        assert scores[0] == pytest.approx(scores[1])
-
-
 # What must not matter
 
 
@@ -223,13 +213,6 @@ def test_with_the_largest_theta_nothing_is_penalised(data: TrainTest) -> None:
     judged = metrics.evaluate(data.Y_test, data.X_test @ W)
     assert result["metrics"] == pytest.approx({name: judged[name] for name in CRITERIA}, abs=1e-9)
     assert result["chosen"]["average_precision"]["model_rank"] == 6
-
-
-def test_with_fewer_features_than_labels_theta_is_at_most_their_number(data: TrainTest) -> None:
-    narrow = data._replace(X=data.X[:, :4], X_test=data.X_test[:, :4])
-    for method in RANK_NAMES:
-        result = run_model(narrow, cell_of(method, 4))
-        assert result["chosen"]["average_precision"]["model_rank"] <= 4
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])

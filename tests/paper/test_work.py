@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrml.datasets import Dataset, describe, load_yeast, make_low_rank_multilabel
+from lrml.datasets import Dataset, make_low_rank_multilabel
 from lrml.paper import _work, make_plan
 from lrml.paper._work import work
 
@@ -65,14 +65,6 @@ def assert_same_train(first: _work.TrainTest, second: _work.TrainTest) -> None:
 # Features
 
 
-def test_rows_of_unit_length(use: Use) -> None:
-    dataset = small()
-    use(dataset)
-    data = _work.prepare("small", True)
-    np.testing.assert_allclose(data.X, unit_rows(dataset.X[:N_TRAIN]), rtol=1e-12)
-    np.testing.assert_allclose((data.X_test**2).sum(axis=1), 1.0, rtol=1e-12)
-
-
 def test_with_all_rows_as_basis_kernel_features_give_the_kernel(use: Use) -> None:
     dataset = small()
     use(dataset)
@@ -106,17 +98,6 @@ def test_no_label_influences_features(use: Use) -> None:
     honest = _work.prepare("small", True, GAMMA, 10, 0)
     use(replace(dataset, Y=1 - dataset.Y))
     np.testing.assert_array_equal(_work.prepare("small", True, GAMMA, 10, 0).X, honest.X)
-
-
-def test_the_last_features_are_kept(use: Use) -> None:
-    use(small())
-    assert _work.prepare("small", True, GAMMA, 10, 0) is _work.prepare("small", True, GAMMA, 10, 0)
-
-
-def test_yeast_is_at_hand_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LRML_DATA_HOME", raising=False)
-    _work.load_dataset.cache_clear()
-    np.testing.assert_array_equal(_work.load_dataset("yeast").X, load_yeast().X)
 
 
 def test_other_data_is_not_downloaded_in_a_worker(
@@ -206,12 +187,6 @@ def test_the_test_set_takes_no_part(larger: Dataset) -> None:
     Y = larger.Y.copy()
     Y[N_FIT:] = 1 - Y[N_FIT:]
     assert curves_at(replace(larger, Y=Y), 2, 1.0) == curves_at(larger, 2, 1.0)
-
-
-def test_a_worker_counts_what_the_data_is() -> None:
-    counted, _ = work({"kind": "statistics", "dataset": "yeast"})
-    assert counted == describe(load_yeast()).as_dict()
-    assert (counted["instances"], counted["distinct_label_sets"]) == (2417, 198)
 
 
 # Figure 1
