@@ -180,7 +180,7 @@ def _import_what_comes_late():
         "typer._adapters",  # with pydantic: four fifths of what a command takes to find a wrong option
         "lrml.cli._console",
         "lrml.cli._rows",
-        "lrml.paper._summary",
+        "lrml.paper._run",
         "matplotlib.figure",
         "mpl_toolkits.mplot3d",
         "lrml.serving",

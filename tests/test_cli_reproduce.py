@@ -156,7 +156,7 @@ def test_a_cell_that_fails_is_shown_and_tried_again(run, out, tmp_path, capsys, 
     shutil.copytree(out, folder, ignore=shutil.ignore_patterns("figures", f"{FAILING}*"))
     arguments = [*TABLE2, "--jobs", "1", "--out", str(folder), "--quiet"]
     with monkeypatch.context() as patch:
-        patch.setattr("lrml.paper._summary.work", fail_in_one_cell)
+        patch.setattr("lrml.paper._run.work", fail_in_one_cell)
         assert main(arguments) == 1
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -12,7 +12,7 @@ from forking import quick_workers
 from lrml.paper import make_plan, reproduce
 from lrml.paper._cells import Result, name_of
 from lrml.paper._figures import excesses, figures
-from lrml.paper._summary import _numbers
+from lrml.paper._run import _numbers
 from lrml.paper._work import work
 from lrml.report import image
 from paper.sample import Run
@@ -143,7 +143,7 @@ def test_a_run_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_failed_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lrml.paper._summary.run_cells", lambda *_, **__: ([], {"cell": "MemoryError: <b>"}))
+    monkeypatch.setattr("lrml.paper._run.run_cells", lambda *_, **__: ([], {"cell": "MemoryError: <b>"}))
     content, written = reproduce(make_plan("all", ["yeast"]), tmp_path, n_workers=1)
     assert content["numbers"] == content["tables"] == content["figures"] == []
     assert [path.name for path in written] == ["report.html"]

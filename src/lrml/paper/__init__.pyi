@@ -1,6 +1,6 @@
 from ._plan import DATASETS, PROTOCOLS, TARGETS, Plan, is_at_hand, make_plan
 from ._published import published_table1
-from ._summary import reproduce
+from ._run import reproduce
 
 __all__ = [
     "DATASETS",
