@@ -26,13 +26,30 @@ def test_contrast_formula() -> None:
     assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)  # the well-known lightest grey
 
 
+def styles_of(package: str) -> str:
+    """Return all that a page of a package may draw with: the common styles and its own files."""
+    own = sorted((files(package) / "page").iterdir(), key=str)
+    common = (files("lrml.report") / "page" / "base.css").read_text("utf-8")
+    return common + "".join(file.read_text("utf-8") for file in own if file.name != "base.css")
+
+
+PACKAGES = pytest.mark.parametrize("package", ["lrml.report", "lrml.serving"])
+
+
+@PACKAGES
+def test_every_variable_that_is_used_is_defined(package: str) -> None:
+    styles = styles_of(package)
+    assert set(re.findall(r"var\(--([a-z-]+)", styles)) <= set(re.findall(r"--([a-z-]+):", styles))
+
+
+@PACKAGES
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
-def test_contrast_of_both_themes(theme: int) -> None:
-    css = (files("lrml.report") / "page" / "base.css").read_text("utf-8")
-    pairs = re.findall(r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", css)
+def test_contrast_of_both_themes(package: str, theme: int) -> None:
+    pairs = re.findall(r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", styles_of(package))
     colours = {name: values[theme] for name, *values in pairs}
-    for ground in ("paper", "raised", "failed"):
+    for ground in {"paper", "raised", "failed", "better", "worse"} & set(colours):
         for ink in ("text", "muted"):
             assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
     assert contrast(colours["link"], colours["paper"]) >= 4.5
-    assert contrast(colours["strong-rule"], colours["paper"]) >= 3  # borders of controls
+    for edge in {"strong-rule", "better-edge", "worse-edge"} & set(colours):  # borders of controls and words
+        assert contrast(colours[edge], colours["paper"]) >= 3, edge
