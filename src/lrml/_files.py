@@ -1,4 +1,4 @@
-"""Files that are written under a temporary name and then moved into place."""
+"""Files that are written under a temporary name and then moved into place; files of arrays."""
 
 # ruff: noqa: PLC0415 - the command line, which starts without NumPy, takes files from here
 

@@ -1,4 +1,4 @@
-"""Rows of labels and scores in blocks, validated, with the ranks that the metrics share.
+"""Checked labels and scores in blocks, the ranks and counts that metrics share, and `TopK`.
 
 Everything follows the scores: a block lives in their namespace and on their device.
 """

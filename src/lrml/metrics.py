@@ -1,4 +1,4 @@
-"""Multi-label metrics: precision at k, average precision, AUC and Hamming loss per example, and two F1s.
+"""Multi-label metrics: precision at k, average precision, AUC, Hamming loss, two F1s, and propensities.
 
 Labels Y ∈ {0, 1}ⁿˣᴸ are compared with scores S ∈ ℝⁿˣᴸ, one row per example, and averaged over the rows.
 A row on which a metric has no value is *left out* of its mean, and is NaN in its per-example vector:

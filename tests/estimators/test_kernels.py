@@ -237,7 +237,7 @@ def test_repeated_rows_are_weights(kernel):
 @pytest.fixture
 def many(monkeypatch):
     """240 rows count as many, so that the leading directions are tried."""
-    monkeypatch.setattr("lrml.core.kernels._MANY_ROWS", 240)
+    monkeypatch.setattr("lrml.core.dual._MANY_ROWS", 240)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((240, 3))
     scores = np.tanh(X @ rng.standard_normal((3, 5))) + 0.3 * rng.standard_normal((240, 5))
@@ -254,7 +254,7 @@ def test_the_bound_of_what_is_left_out_holds(monkeypatch, many, model, ridge, ga
     name = "alpha" if isinstance(model, MLFro) else "ridge"
     model = clone(model).set_params(kernel="rbf", gamma=gamma, **{name: ridge})
     part = clone(model).fit(X, sp.csr_array(Y), weights)
-    monkeypatch.setattr("lrml.core.kernels._MANY_ROWS", 10**9)
+    monkeypatch.setattr("lrml.core.dual._MANY_ROWS", 10**9)
     whole = clone(model).fit(X, Y, weights)
     assert whole.kernel_gap_ == 0 < part.kernel_gap_ <= 1e-4
     rise = part.objective_ / whole.objective_ - 1

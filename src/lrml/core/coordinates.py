@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from lrml.core import subspace as span
 from lrml.core.arrays import HOST, Array, Place, is_host, is_sparse, namespace, take
-from lrml.core.kernels import LeftOut, dual_coordinates, row_coordinates, row_kernel
+from lrml.core.dual import LeftOut, dual_coordinates, row_coordinates, row_kernel
 from lrml.core.linalg import Factors, differ_widely
 from lrml.core.losses import Loss, SquaredLoss
 from lrml.core.moments import CentredRows, dense_product

@@ -1,4 +1,4 @@
-"""Losses between a label y in {0, 1} and a real score s, for fits that read the rows.
+"""Losses between a label y in {0, 1} and a real score s; the squared one takes any real y.
 
 With the sign m = 2y − 1 of a label:
 

@@ -31,9 +31,9 @@ brought to the host once per step of a solver, wherever the matrix is. It offers
     how many leading singular values are not penalised.
 
 Because such a penalty does not change under rotations of W, its proximal map at a matrix Q = U diag(σ) Vᵀ
-is U diag(prox(σ)) Vᵀ (`lrml.core.spectra`), and a penalty of your own needs these four only. Where the
-quadratic beside it is ‖A − W‖², as for a penalty on the predictions, one map with step ½ is the global
-minimum, convex or not; elsewhere solvers take many maps, and only the trace norm promises one minimum.
+is U diag(prox(σ)) Vᵀ (`spectral_prox` in `lrml.core.linalg`), and a penalty of your own needs these four
+only. Where the quadratic beside it is ‖A − W‖², as for a penalty on the predictions, one map with step ½ is
+the global minimum, convex or not; elsewhere solvers take many, and only the trace norm promises one minimum.
 
 References
 ----------

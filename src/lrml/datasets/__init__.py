@@ -1,4 +1,4 @@
-"""Multi-label datasets: sources of rows in any format, writers, statistics, synthetic data.
+"""Multi-label datasets and texts with tags: sources in any format, writers, downloads, made-up data.
 
 Each module imports what it needs, so listing datasets needs neither NumPy nor scikit-learn.
 """

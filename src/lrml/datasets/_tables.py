@@ -1,4 +1,4 @@
-"""Tables of texts or of numbers: CSV and Parquet by pyarrow, and arrays of features beside such a table."""
+"""What readers of tables of texts or of numbers share, and Parquet by pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that are read line by line (plain text, JSON lines, CSV), and folders of texts."""
+"""Plain text, JSON lines, CSV (of texts by lines, of numbers by pyarrow), and folders of texts."""
 
 from __future__ import annotations
 

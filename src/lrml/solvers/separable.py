@@ -22,7 +22,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml.core.arrays import is_sparse, map_in_threads
-from lrml.core.kernels import dual_coordinates, row_kernel
+from lrml.core.dual import dual_coordinates, row_kernel
 from lrml.core.linalg import Factors, descending_eigh, differ_widely, spectral_coordinates, tall_svd
 from lrml.core.losses import Floats, Loss, Terms, best_constants
 from lrml.core.moments import CentredRows, Statistics
