@@ -24,6 +24,7 @@ from lrml.core.arrays import (
     Array,
     Place,
     as_matrix,
+    dense,
     dtype_name,
     is_host,
     is_sparse,
@@ -320,13 +321,13 @@ def split_unknown(Y: Any, observed: Any, *, whole: bool = True) -> tuple[Any, Ma
     if observed is not None:
         known = _observed(observed, Y.shape)
         if unknown is not None:
-            known = known > sp.csr_array(unknown) if is_sparse(known) else known & ~_dense(unknown)
+            known = known > sp.csr_array(unknown) if is_sparse(known) else known & ~dense(unknown)
         n_unknown = size - _count(known)
         # The value of an unobserved entry must not count, whatever it is.
         if n_unknown and is_sparse(Y):
-            Y = _some_stored(Y, np.ravel(_dense(known[Y.tocoo().coords])))
+            Y = _some_stored(Y, np.ravel(dense(known[Y.tocoo().coords])))
         elif n_unknown:
-            Y = np.where(_dense(known), Y, 0).astype(Y.dtype)
+            Y = np.where(dense(known), Y, 0).astype(Y.dtype)
         mask = Mask(known) if n_unknown else None
     elif unknown is not None:
         mask = Mask(unknown, marks_known=False)
@@ -355,10 +356,6 @@ def _some_stored(matrix: Any, chosen: npt.NDArray[np.bool_]) -> Any:
     """Return the sparse matrix of some of the entries that another one stores, in their order."""
     coords = tuple(part[chosen] for part in matrix.tocoo().coords)
     return sp.csr_array((matrix.data[chosen], coords), shape=matrix.shape)
-
-
-def _dense(matrix: Any) -> Any:
-    return matrix.toarray() if is_sparse(matrix) else matrix
 
 
 def _count(marks: Any) -> int:

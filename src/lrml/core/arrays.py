@@ -90,6 +90,11 @@ def to_host(value: Any) -> Any:
     return value if is_host(value) else to_numpy(value)
 
 
+def dense(matrix: Any) -> Array:
+    """Return a sparse matrix as an array, and an array as it is."""
+    return matrix.toarray() if is_sparse(matrix) else matrix
+
+
 def at_home(value: Any, known: dict[int, Any] | None = None) -> Any:
     """Return a value with every array in it as NumPy's, through records, lists, dictionaries and models.
 

@@ -26,12 +26,14 @@ from lrml.core.arrays import (
     HOST,
     Array,
     Place,
+    dense,
     full_precision,
     is_sparse,
     map_in_threads,
     namespace,
     one_blas_thread_if,
     take,
+    to_numpy,
 )
 from lrml.core.losses import Loss, Terms
 from lrml.core.moments import CentredRows, Statistics, extremes, summed, without_weightless
@@ -146,7 +148,7 @@ def added(total: Any, more: Any) -> Any:
 def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike) -> Array:
     """Return some rows of a matrix as a dense array, copied only if they must be."""
     block = matrix[rows, :]
-    return Place.of(block).asarray(block.toarray() if is_sparse(block) else block, dtype)
+    return Place.of(block).asarray(dense(block), dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +165,7 @@ class Mask:
 
     def known(self, rows: Any = None) -> Array:
         """Return which labels are known, as a dense array of bool, of all examples or those numbered."""
-        marks = self.pattern if rows is None else take(self.pattern, rows)
-        marks = marks.toarray() if is_sparse(marks) else marks
+        marks = dense(self.pattern if rows is None else take(self.pattern, rows))
         return marks if self.marks_known else ~marks
 
     def at(self, place: Place) -> Mask:
@@ -280,6 +281,12 @@ class Rows:
     def squared_weights(self) -> float:
         """Sum of the squares of the weights of the rows."""
         return float(self.X.shape[0] if self.weights is None else self.weights @ self.weights)
+
+    @property
+    def counted(self) -> npt.NDArray[np.int64]:
+        """Numbers of the rows with a positive weight, on the host."""
+        weights = np.ones(self.X.shape[0]) if self.weights is None else to_numpy(self.weights)
+        return np.flatnonzero(weights > 0)
 
     @property
     def positive_counts(self) -> Array:

@@ -33,8 +33,8 @@ from lrml.core.arrays import (
     Array,
     Place,
     at_home,
+    dense,
     dtype_name,
-    is_sparse,
     namespace,
     to_host,
     to_numpy,
@@ -317,8 +317,7 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> float:
         """Mean of the targets' R², each over the rows where it is known (not NaN, and ``observed``)."""
         Y, scores, known, weights = self._compared(X, y, sample_weight, observed)
-        dense = Y.toarray() if is_sparse(Y) else to_numpy(Y)
-        return r_squared(dense, to_numpy(scores), weights, to_host(known))
+        return r_squared(to_numpy(dense(Y)), to_numpy(scores), weights, to_host(known))
 
     def _compared(self, X: Any, y: Any, sample_weight: Any, observed: Any) -> tuple[Any, Scores, Any, Any]:
         """Return labels, scores, which labels are known (None: all) and weights, for a score."""

@@ -17,7 +17,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from lrml import metrics
 from lrml._shown import shown
-from lrml.core.arrays import Array, Place, is_host, is_sparse, namespace, to_numpy
+from lrml.core.arrays import Array, Place, dense, namespace, to_host, to_numpy
 from lrml.core.checks import check_integer
 from lrml.core.linalg import Factors
 from lrml.core.losses import Loss
@@ -70,8 +70,8 @@ def criterion_of_one_label(loss: Loss, *, all_known: bool) -> Criterion:
         return _check_scoring("hamming_loss", loss, "binary")
 
     def measure(Y: Any, S: Scores, cut: Any, held: Any) -> Any:
-        dense, scores = (Place.of(S).asarray(M, "float64") for M in (Y, S))
-        return -loss.terms(dense, scores).values[:, 0]
+        labels, scores = (Place.of(S).asarray(M, "float64") for M in (Y, S))
+        return -loss.terms(labels, scores).values[:, 0]
 
     return Criterion("loss", measure, by_row=True)
 
@@ -83,7 +83,7 @@ def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
         name = getattr(scoring, "__name__", "score" if not _is_scorer(scoring) else str(scoring))
         if _is_scorer(scoring):
             return Criterion(name, partial(_ask_scorer, scoring, loss, targets))
-        return Criterion(name, lambda Y, S, cut, held: float(scoring(_at_home(Y), to_numpy(S))))
+        return Criterion(name, lambda Y, S, cut, held: float(scoring(to_host(Y), to_numpy(S))))
     if scoring == "r2" and targets == "real":
         return Criterion("r2", _r_squared, by_row=True)
     own = _own_metric(scoring) if isinstance(scoring, str) else None
@@ -182,10 +182,10 @@ class _RealCandidate(RegressorMixin, _Scored):
 
 def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, held: Any) -> float:
     # Not all of scikit-learn's metrics take sparse labels, or arrays on a device.
-    dense = Y.toarray() if is_sparse(Y) else to_numpy(Y)
+    labels = to_numpy(dense(Y))
     kind = _Candidate if targets == "binary" else _RealCandidate
     try:
-        return float(scorer(kind(to_numpy(S), cut, loss.name), _at_home(held.X), dense))
+        return float(scorer(kind(to_numpy(S), cut, loss.name), to_host(held.X), labels))
     except AttributeError as error:  # predict_proba, mostly
         raise ValueError(
             f"a scorer must ask only for what models with loss={loss.name!r} have, got one that says: "
@@ -197,11 +197,6 @@ def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: A
 def _said_by(error: Exception) -> str:
     """Return what a scorer complains about, of a model; ours, of `_ask_scorer`, is told by its cause."""
     return re.sub("_(Real)?Candidate", "model", str(error.__cause__ or error).rstrip("."))
-
-
-def _at_home(matrix: Any) -> Any:
-    """Return a matrix as an array of NumPy, if it is on a device."""
-    return matrix if is_host(matrix) else to_numpy(matrix)
 
 
 def _try_out(criterion: Criterion, targets: str) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml.core.arrays import Array, Place, is_host, namespace, take, to_numpy
+from lrml.core.arrays import Array, Place, namespace, take, to_host
 from lrml.core.coordinates import coordinates_of, road_of
 from lrml.core.rows import Rows
 from lrml.estimators._defaults import sums_suffice
@@ -35,10 +35,7 @@ def automatic_cut(model: Any, data: Rows, params: Parameters) -> Any:
     of a fifth of the rows by a fit to the others. If there is no positive example to judge by, it is the
     natural one of the loss.
     """
-    counted = np.arange(data.X.shape[0])
-    if data.weights is not None:
-        counted = np.flatnonzero(to_numpy(data.weights) > 0)
-    most = max(_LEAST_ROWS, _MOST_SCORES // data.Y.shape[1])
+    counted, most = data.counted, max(_LEAST_ROWS, _MOST_SCORES // data.Y.shape[1])
     if len(counted) < 2:
         return params.loss.threshold
     if hasattr(model, "_regressions") and sums_suffice(params.loss, data) and road_of(data) != "compressed":
@@ -47,7 +44,7 @@ def automatic_cut(model: Any, data: Rows, params: Parameters) -> Any:
         rows, scores = counted, left_out_scores(model, data, params, counted, warm=True)
     else:
         share = min(_HELD_OUT, most / len(counted))
-        labels = take(data.Y if is_host(data.Y) else to_numpy(data.Y), counted)  # splits are made on the host
+        labels = take(to_host(data.Y), counted)  # splits are made on the host
         rows = iterative_train_test_split(counted, labels, test_size=share, random_state=_SEED)[1]
         scores = _held_out_scores(model, data, rows)
     place = Place.of(scores)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from lrml.blocks import RowBlock
-from lrml.core.arrays import is_sparse, take
+from lrml.core.arrays import dense, is_sparse, take
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
 
@@ -171,9 +171,7 @@ def _moments(block: RowBlock, places: npt.NDArray[np.intp]) -> Statistics:
 
 
 def _in_form(matrix: Any, *, sparse: bool) -> Any:
-    if sparse:
-        return sp.csr_array(matrix)
-    return matrix.toarray() if is_sparse(matrix) else matrix
+    return sp.csr_array(matrix) if sparse else dense(matrix)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml._shown import counted
-from lrml.core.arrays import Array, Place, full_precision, is_sparse, namespace, take, to_numpy
+from lrml.core.arrays import Array, Place, dense, full_precision, namespace, take, to_numpy
 from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of, with_unseen
 from lrml.core.losses import SquaredLoss
 from lrml.core.quadratic import SpectralProblem
@@ -60,18 +60,13 @@ class HeldOut:
     def variances(self) -> Array:
         """Weighted variances of the labels; 0 for those that differ by rounding only."""
         place = Place.of(self.X)
-        xp, Y = place.xp, place.asarray(self.labels, "float64")
+        xp, Y = place.xp, place.asarray(dense(self.Y), "float64")
         weights = xp.ones_like(Y[:, 0]) if self.weights is None else self.weights
         shares = weights / (float(xp.sum(weights)) or 1.0)
         Y = xp.where(shares[:, None] > 0, Y, 0.0)
         found = shares @ (Y - shares @ Y) ** 2
         rounding = Y.shape[0] * xp.finfo(xp.float64).eps * xp.max(xp.abs(Y), axis=0)
         return xp.where(found > rounding**2, found, 0.0)
-
-    @property
-    def labels(self) -> Array:
-        """Labels as an array."""
-        return self.Y.toarray() if is_sparse(self.Y) else self.Y
 
     def judge(self, criteria: Sequence[Criterion], cut: Any, scores: Scoring) -> list[Any]:
         """Values of all criteria: by row in blocks, or, if one of them needs that, for all rows at once.
@@ -115,6 +110,12 @@ class Comparison(NamedTuple):
             known = None if known is None else place.asarray(known)
         return HeldOut(X, Y, known, weights)
 
+    def table(self, criterion: Criterion, splits: Sequence[Split]) -> ScoreTable:
+        """Return an empty table of one criterion."""
+        weights = self.data.weights
+        weights = np.ones(self.data.X.shape[0]) if weights is None else to_numpy(weights)
+        return ScoreTable([weights[split.test] for split in splits], by_row=criterion.by_row)
+
     def nbytes(self, rank: Any) -> Any:
         """Bytes of models of these ranks that are fitted to all rows."""
         data, kernel = self.data, self.data.kernel
@@ -128,10 +129,7 @@ class Judge:
     def __init__(self, comparison: Comparison, splits: Sequence[Split]) -> None:
         self.comparison, self.splits = comparison, list(splits)
         self.ranks: dict[GridPoint, float] = {}
-        weights = comparison.data.weights
-        weights = np.ones(comparison.data.X.shape[0]) if weights is None else to_numpy(weights)
-        counts = [weights[split.test] for split in splits]
-        self.tables = [ScoreTable(counts, by_row=criterion.by_row) for criterion in comparison.criteria]
+        self.tables = [comparison.table(criterion, splits) for criterion in comparison.criteria]
 
     def judge(self, points: Sequence[GridPoint]) -> None:
         """Fit and judge those candidates that are new."""

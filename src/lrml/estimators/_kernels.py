@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from lrml._shown import shown
-from lrml.core.arrays import Array, is_host, is_sparse, namespace
+from lrml.core.arrays import Array, dense, is_host, is_sparse, namespace
 
 KernelLike: TypeAlias = str | Callable[[Any, Any], float]
 """The name of a kernel, or a function of two rows."""
@@ -71,7 +71,7 @@ class Kernel:
             X = Z if alone else X - centre
         with np.errstate(over="ignore", invalid="ignore"):  # checked below, with a remedy
             values = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **options)
-        return _checked(values.toarray() if is_sparse(values) else values)
+        return _checked(dense(values))
 
     def _on_device(self, X: Array, Z: Array) -> Array:
         """Return the same values where X is; scikit-learn's kernels are for NumPy."""

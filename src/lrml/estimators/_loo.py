@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from lrml.core.arrays import Array, Place, full_precision, is_host, is_sparse, namespace, take
+from lrml.core.arrays import Array, Place, dense, full_precision, is_host, namespace, take
 from lrml.core.coordinates import Coordinates, RidgeRegressions
 from lrml.core.losses import SquaredLoss
 from lrml.core.rows import Rows
@@ -119,7 +119,7 @@ class LeaveOneOut:
         def scores(rows: slice) -> Array:
             unit, weights = self.unit[rows, :], self.weights[rows][:, None]
             Y = self.Y[rows, :]
-            codes = xp.astype(_dense(Y) if V is None else Y @ V, dtype, copy=False) - mean_code
+            codes = xp.astype(dense(Y) if V is None else Y @ V, dtype, copy=False) - mean_code
             fitted = unit @ encoder
             errors = codes - fitted
             # 1 − h as a sum of positive numbers, whose roundings cancel.
@@ -134,7 +134,7 @@ class LeaveOneOut:
             if turn is not None and V is not None:
                 leverage = self.mean_leverage[rows] + self.weights[rows] * turn.leverages(fitted)
                 pull = xp.astype(leverage / xp.maximum(1.0 - leverage, _LEAST_ROOM), dtype)[:, None]
-                found = (found + pull * codes) @ V.T + (mean - pull * (_dense(Y) - mean))
+                found = (found + pull * codes) @ V.T + (mean - pull * (dense(Y) - mean))
             else:
                 found = (found if V is None else found @ V.T) + mean
             found = xp.astype(found, self.result, copy=False)
@@ -161,10 +161,6 @@ def _times(A: Array | None, B: Array | None, dtype: Any) -> Array | None:
     with full_precision(A):
         product = B if A is None else A if B is None else A @ B
     return None if product is None else namespace(product).astype(product, dtype)
-
-
-def _dense(Y: Any) -> Array:
-    return Y.toarray() if is_sparse(Y) else Y
 
 
 class _Turn:
@@ -201,7 +197,7 @@ class _LoneLabels:
         if not self.exist:
             return
         self.columns: Any = np.flatnonzero(rare) if is_host(rare) else slice(None)
-        present = xp.astype(_dense(Y[:, self.columns]), xp.float64) * xp.astype(counted, xp.float64)[:, None]
+        present = xp.astype(dense(Y[:, self.columns]), xp.float64) * xp.astype(counted, xp.float64)[:, None]
         self.alone = (totals[self.columns] - present <= 0.0) & rare[self.columns]
 
     def hide(self, scores: Array, rows: slice) -> None:

@@ -27,8 +27,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml.core import checks as check
-from lrml.core.arrays import Array, Place, namespace, to_numpy
+from lrml.core.arrays import Array, Place, dense, namespace, to_numpy
+from lrml.core.checks import check_count
 from lrml.core.coordinates import coordinates_of
 from lrml.core.linalg import singular_values
 from lrml.core.penalties import TailSum
@@ -179,7 +179,7 @@ def _parts(fold: Fold, left: Array, V: Array | None) -> tuple[_Float64, _Float64
     """Return ‖T_j‖² and ⟨T_j, Y v_j⟩ for the predictions T of held-out rows."""
     scores: Any = fold.scores
     T, problem = scores.rotated @ left, fold.space.problem
-    Y = Place.of(left).asarray(fold.held_out.labels, "float64") - fold.space.y_mean
+    Y = Place.of(left).asarray(dense(fold.held_out.Y), "float64") - fold.space.y_mean
     Y = Y if problem.labels is None else Y @ problem.labels
     weights = fold.held_out.weights
     weighted, total = T if weights is None else weights[:, None] * T, namespace(T).sum
@@ -318,15 +318,9 @@ def grid_points(
     return points
 
 
-def resolve_thetas(thetas: Iterable[Any] | None, shape: tuple[int, int]) -> list[int]:
-    """Return counts of free singular values, without repetitions; ``shape`` is that of the coefficients."""
-    values = DEFAULT_THETAS if thetas is None else thetas
-    return list(dict.fromkeys(check.check_count("theta", value, 0, shape) for value in values))
-
-
-def resolve_ranks(ranks: Iterable[Any], shape: tuple[int, int]) -> list[int]:
-    """Return ranks, without repetitions; ``shape`` is that of the coefficients."""
-    return list(dict.fromkeys(check.check_count("each of ranks", value, 1, shape) for value in ranks))
+def resolve_counts(name: str, values: Iterable[Any], least: int, shape: tuple[int, int]) -> list[int]:
+    """Return thetas or ranks as counts, without repetitions; ``shape`` is that of the coefficients."""
+    return list(dict.fromkeys(check_count(name, value, least, shape) for value in values))
 
 
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -18,7 +18,7 @@ from lrml._progress import progress, tell
 from lrml._shown import shown
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
-from lrml.core.arrays import is_sparse, namespace, one_blas_thread_if
+from lrml.core.arrays import dense, is_sparse, namespace, one_blas_thread_if
 from lrml.core.coordinates import road_of, spectrum_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
@@ -30,14 +30,14 @@ from lrml.estimators._fold_sums import Folds, FoldSums, SampledRows, fold_sums
 from lrml.estimators._judges import Comparison, PathJudge, RefitJudge
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import (
+    DEFAULT_THETAS,
     FIRST_SHARES,
     N_SCREENING,
     Plan,
     follow_or_try,
     grid_points,
     once,
-    resolve_ranks,
-    resolve_thetas,
+    resolve_counts,
     ridges_leaving,
     run,
     screened,
@@ -131,9 +131,9 @@ class SearchModel(LowRankModel):
         for name in ("thetas", "alphas", "ridges", "ranks"):
             setattr(params, name, vars(params).get(name))
         if params.thetas is not None:
-            params.thetas = resolve_thetas(params.thetas, data.model_shape)
+            params.thetas = resolve_counts("theta", params.thetas, 0, data.model_shape)
         if params.ranks is not None:
-            params.ranks = resolve_ranks(params.ranks, data.model_shape)
+            params.ranks = resolve_counts("each of ranks", params.ranks, 1, data.model_shape)
         params.limited = self._limited or params.ranks is not None
 
     def _params_of(self, point: GridPoint) -> dict[str, Any]:
@@ -320,7 +320,7 @@ class SearchModel(LowRankModel):
             ridges = [0.0] if ridges is None else ridges
             return [GridPoint(0, a, ridge, rank) for ridge in ridges for rank in params.ranks for a in alphas]
         ridges = ridges_leaving(problem, _RIDGE_SHARES) if ridges is None else ridges
-        return grid_points(problem, resolve_thetas(params.thetas, problem.shape), alphas, ridges)
+        return grid_points(problem, _thetas(params, DEFAULT_THETAS, problem.shape), alphas, ridges)
 
     def _fitted(self, comparison: Comparison, params: Parameters) -> Contest:
         """Judge candidates that are fitted one by one."""
@@ -346,7 +346,7 @@ class SearchModel(LowRankModel):
             scale = loss_scale(data, params)
             return [scale * ridge for ridge in ridges_leaving(spectrum, _ROW_SHARES)]
 
-        thetas = resolve_thetas(_ROW_THETAS, data.model_shape) if params.thetas is None else params.thetas
+        thetas = _thetas(params, _ROW_THETAS, data.model_shape)
         if any(params.alphas or ()):
             return once(
                 grid_points(spectrum, thetas, params.alphas, usual_ridges() if ridges is None else ridges)
@@ -419,7 +419,7 @@ class SearchModel(LowRankModel):
                 held_out, scores = zip(*contest.rivals_judge.scores_of(point), strict=True)
                 join = namespace(scores[0]).concat
                 known = None if held_out[0].known is None else join([part.known for part in held_out])
-                labels = join([part.labels for part in held_out])
+                labels = join([dense(part.Y) for part in held_out])
                 cut = best_cut(labels, join(scores), params, known, data.home)
             best.set_params(threshold=cut)
         return best, seconds
@@ -433,21 +433,22 @@ class SearchModel(LowRankModel):
 def _check_sums_suffice(params: Parameters, member: Any) -> None:
     """Refuse what sums and a sample do not tell."""
     if params.loss.name != "squared":
-        raise ValueError(
-            f"a search over blocks needs loss='squared', got loss={params.loss.name!r}. Search on some of "
-            f"the rows with fit, then fit to all with {member.__name__}.fit_blocks."
-        )
-    if params.kernel != "linear":
-        raise ValueError(
-            f"a search over blocks needs kernel='linear', got kernel={shown(params.kernel)}, which compares "
-            "all pairs of rows. Use features of sklearn.kernel_approximation.Nystroem."
-        )
-    if not (params.cv is None or check.is_real(params.cv)):
-        raise ValueError(
-            "cv must be a number of folds or a held-out share in a search over blocks, where the numbers of "
-            f"the rows decide about folds, got {shown(params.cv)}. Pass cv=5, or search on some of the rows "
-            f"with fit, then fit to all with {member.__name__}.fit_blocks."
-        )
+        wrong = f"loss={params.loss.name!r}"
+    elif params.kernel != "linear":
+        wrong = f"kernel={shown(params.kernel)}"
+    elif not (params.cv is None or check.is_real(params.cv)):
+        wrong = f"cv={shown(params.cv)}, which is no number of folds or share,"
+    else:
+        return
+    raise ValueError(
+        f"a search over blocks sums over rows, but {wrong} needs them all at once. Search on some of the "
+        f"rows with fit, then fit to all of them with {member.__name__}."
+    )
+
+
+def _thetas(params: Parameters, usual: Sequence[float], shape: tuple[int, int]) -> list[int]:
+    found: list[int] = resolve_counts("theta", usual if params.thetas is None else params.thetas, 0, shape)
+    return found
 
 
 def _has_gamma(data: Rows) -> bool:

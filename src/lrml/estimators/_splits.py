@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from lrml._shown import shown
 from lrml.core import checks as check
-from lrml.core.arrays import Array, is_host, namespace, to_numpy
+from lrml.core.arrays import Array, namespace, to_host
 from lrml.core.coordinates import road_of
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows
@@ -61,7 +61,7 @@ def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
     if isinstance(data, SampledRows):
         splits = _sampled_folds(data)[: int(cv) if check.is_integer(cv) else 1]
         return _with_weight(splits, data)
-    labels = data.Y if is_host(data.Y) else to_numpy(data.Y)  # folds are made on the host
+    labels = to_host(data.Y)  # folds are made on the host
     binary, drawn = data.schema.targets == "binary", {"random_state": random_state}
     if check.is_integer(cv) and cv > n_rows:
         raise ValueError(f"cv is {cv} folds of {n_rows} rows. Pass fewer, or a share such as 0.25.")
@@ -81,9 +81,9 @@ def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
 
 def _with_weight(splits: list[Split], data: Rows) -> list[Split]:
     """Refuse splits without rows to judge, or without weight to fit to."""
-    weights = np.ones(data.X.shape[0]) if data.weights is None else to_numpy(data.weights)
+    counted = data.counted
     for number, split in enumerate(splits):
-        if not len(split.test) or not np.any(weights[split.train] > 0):
+        if not len(split.test) or not np.isin(split.train, counted).any():
             raise ValueError(
                 f"Split {number} has no row to hold out, or none with a sample_weight above 0 to fit to. "
                 "Pass other splits, or drop rows without weight."
@@ -144,8 +144,7 @@ def random_folds(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
 
     Rows without weight are in every training part: every fold must have something to fit and to judge.
     """
-    n_rows = data.X.shape[0]
-    counted = np.arange(n_rows) if data.weights is None else np.flatnonzero(to_numpy(data.weights) > 0)
+    counted = data.counted
     if isinstance(data, SampledRows):
         splits = _sampled_folds(data)
         return splits if all(np.isin(split.test, counted).any() for split in splits) else []
@@ -153,7 +152,7 @@ def random_folds(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
         return []
     folds = KFold(n_folds, shuffle=True, random_state=random_state).split(counted)
     tests = [counted[test] for _, test in folds]
-    return [Split(np.setdiff1d(np.arange(n_rows), test), test) for test in tests]
+    return [Split(np.setdiff1d(np.arange(data.X.shape[0]), test), test) for test in tests]
 
 
 def training_part(data: Rows, split: Split) -> Rows:

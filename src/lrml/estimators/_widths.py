@@ -11,13 +11,13 @@ import numpy.typing as npt
 from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances
 from sklearn.utils import check_random_state
 
-from lrml.core.arrays import is_sparse, namespace, take, to_numpy
+from lrml.core.arrays import is_sparse, namespace, take
 from lrml.core.rows import Rows
 from lrml.estimators._judges import Comparison, PathJudge
 from lrml.estimators._kernels import compared
 from lrml.estimators._plans import BEYOND, FIRST_SHARES, MOST_ROUNDS, follow, ridges_leaving, run
 from lrml.estimators._splits import Split
-from lrml.estimators._table import GridPoint, ScoreTable
+from lrml.estimators._table import GridPoint
 
 WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
 # Rows on which widths are compared, and rows whose distances tell the scale.
@@ -40,8 +40,7 @@ def choose_gamma(
     random = check_random_state(random_state)
     part, held = _compared_on(comparison.data, splits, random)
     criterion = comparison.criteria[0]
-    weights = np.ones(part.X.shape[0]) if part.weights is None else to_numpy(part.weights)
-    table = ScoreTable([weights[split.test] for split in held], by_row=criterion.by_row)
+    table = comparison._replace(data=part).table(criterion, held)
 
     def judge(gamma: float) -> float:
         wide = replace(part, kernel=replace(part.kernel, gamma=gamma))
@@ -71,7 +70,7 @@ def _compared_on(
 ) -> tuple[Rows, list[Split]]:
     """Return some rows with weight, and the splits of these: all if one of them would lose a part."""
     n_rows = data.X.shape[0]
-    rows = np.arange(n_rows) if data.weights is None else np.flatnonzero(to_numpy(data.weights))
+    rows = data.counted
     if len(rows) > _MOST_ROWS:
         rows = rows[np.sort(random.permutation(len(rows))[:_MOST_ROWS])]
     if splits is None:

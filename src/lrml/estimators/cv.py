@@ -12,7 +12,7 @@ from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, LowRankModel
 from lrml.estimators._defaults import usual_strengths
 from lrml.estimators._parameters import CHECKS, Parameters
-from lrml.estimators._plans import Plan, follow, resolve_ranks
+from lrml.estimators._plans import Plan, follow
 from lrml.estimators._search import SearchModel
 from lrml.estimators._table import GridPoint
 from lrml.estimators.label_space import CPLST, check_all_known
@@ -263,7 +263,7 @@ class LEMLCV(LabelModel, SearchModel):
     def _asked(self, data: Rows, params: Parameters) -> None:
         super()._asked(data, params)
         if params.ranks is None:
-            params.ranks = resolve_ranks(usual_ranks(_LEML_SHARES, data.model_shape), data.model_shape)
+            params.ranks = usual_ranks(_LEML_SHARES, data.model_shape)
 
     def _plan(self, data: Rows, params: Parameters) -> Plan:
         alphas, ridges, top = sorted(params.alphas or [0.0], reverse=True), params.ridges, max(params.ranks)

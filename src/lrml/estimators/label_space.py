@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from lrml.core.arrays import Array, is_sparse, namespace
+from lrml.core.arrays import Array, dense, is_sparse, namespace
 from lrml.core.checks import check_count
 from lrml.core.coordinates import RidgeRegressions, coordinates_of, with_unseen
 from lrml.core.linalg import descending_eigh
@@ -198,5 +198,4 @@ def _principal_directions(rows: Rows, count: int) -> Array:
         found: Array = eigsh(product, count, v0=np.ones(n_labels))[1][:, ::-1]
         return found
     gram = weighted.T @ Y
-    gram = gram.toarray() if is_sparse(gram) else gram
-    return descending_eigh(gram - total * mean[:, None] * mean)[1][:, :count]
+    return descending_eigh(dense(gram) - total * mean[:, None] * mean)[1][:, :count]
