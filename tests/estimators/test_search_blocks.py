@@ -221,8 +221,8 @@ def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):
     [
         (LRMLCV(LRML(loss="logistic")), r"loss='logistic'.*LRML\.fit_blocks"),
         (MLTraceCV(MLTrace(kernel="rbf")), r"kernel='rbf'.*Nystroem"),
-        (MLFroCV(cv=KFold(3)), r"cv .*KFold.*MLFro\.fit_blocks"),
-        (CPLSTCV(cv=[([0, 1], [2])]), r"cv .*\[\(.*cv=5"),
+        (MLFroCV(cv=KFold(3)), r"cv=.*KFold.*MLFro\.fit_blocks"),
+        (CPLSTCV(cv=[([0, 1], [2])]), r"cv=.*\[\(.*cv=5"),
         (LRMLCV(thetas=[8]), r"theta .*8"),
         (MLFroCV(MLFro(threshold=[0.5, 0.5])), r"threshold .*7"),
         (MLFroCV(scoring="precision_at_9"), r"precision_at_9"),

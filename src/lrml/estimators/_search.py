@@ -432,18 +432,16 @@ class SearchModel(LowRankModel):
 
 def _check_sums_suffice(params: Parameters, member: Any) -> None:
     """Refuse what sums and a sample do not tell."""
+    on_some = f"search on some of the rows with fit, then fit to all with {member.__name__}.fit_blocks"
     if params.loss.name != "squared":
-        wrong = f"loss={params.loss.name!r}"
+        wrong, remedy = f"loss={params.loss.name!r}", on_some
     elif params.kernel != "linear":
-        wrong = f"kernel={shown(params.kernel)}"
+        wrong, remedy = f"kernel={shown(params.kernel)}", "take features of sklearn's Nystroem"
     elif not (params.cv is None or check.is_real(params.cv)):
-        wrong = f"cv={shown(params.cv)}, which is no number of folds or share,"
+        wrong, remedy = f"cv={shown(params.cv)}", f"pass cv=5, or {on_some}"
     else:
         return
-    raise ValueError(
-        f"a search over blocks sums over rows, but {wrong} needs them all at once. Search on some of the "
-        f"rows with fit, then fit to all of them with {member.__name__}."
-    )
+    raise ValueError(f"a search over blocks sums over rows, but {wrong} needs them all at once: {remedy}.")
 
 
 def _thetas(params: Parameters, usual: Sequence[float], shape: tuple[int, int]) -> list[int]:
