@@ -26,7 +26,6 @@ from lrml.core.arrays import (
     HOST,
     Array,
     Place,
-    dense,
     full_precision,
     is_sparse,
     map_in_threads,
@@ -148,7 +147,7 @@ def added(total: Any, more: Any) -> Any:
 def dense_block(matrix: Matrix, rows: slice, dtype: npt.DTypeLike) -> Array:
     """Return some rows of a matrix as a dense array, copied only if they must be."""
     block = matrix[rows, :]
-    return Place.of(block).asarray(dense(block), dtype)
+    return Place.of(block).asarray(block.toarray() if is_sparse(block) else block, dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +164,8 @@ class Mask:
 
     def known(self, rows: Any = None) -> Array:
         """Return which labels are known, as a dense array of bool, of all examples or those numbered."""
-        marks = dense(self.pattern if rows is None else take(self.pattern, rows))
+        marks = self.pattern if rows is None else take(self.pattern, rows)
+        marks = marks.toarray() if is_sparse(marks) else marks
         return marks if self.marks_known else ~marks
 
     def at(self, place: Place) -> Mask:
