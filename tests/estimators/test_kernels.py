@@ -144,7 +144,7 @@ def test_factors_pickle_and_attributes(data, others, model):
 def test_predictions_come_in_blocks(data, monkeypatch):
     """Kernel values with the training rows never exist for many rows at once, and blocks change nothing."""
     many = np.tile(data[0], (20, 1))
-    model = LRML(2, 0.5, kernel="rbf").fit(*data)
+    model = LRML(2, 0.5, kernel="laplacian").fit(*data)
     whole, cuts, asked = model.decision_function(many), [], pairwise_kernels
 
     def counted(A, B, **options):

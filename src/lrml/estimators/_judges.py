@@ -136,24 +136,20 @@ class Judge:
         fresh = [point for point in dict.fromkeys(points) if point not in self.ranks]
         how = "" if self.ranks else f"{counted(len(fresh), 'candidate')} {self.how_told}"
         self.comparison.expect(len(fresh) * len(self.splits), how)
-        values: dict[tuple[int, int], list[Any]] = {}
-        ranks: dict[tuple[int, int], int] = {}
+        told: list[list[tuple[int, list[Any]]]] = [[] for _ in fresh]  # ranks and values, split by split
+
+        def visit(place: int, held: HeldOut, scores: Scoring, rank: int) -> list[Any]:
+            values = held.judge(self.comparison.criteria, self.comparison.cut, scores)
+            told[place].append((rank, values))
+            self.comparison.advance(1)
+            return values
+
         for number in range(len(self.splits) if fresh else 0):
-
-            def visit(
-                place: int, held: HeldOut, scores: Scoring, rank: int, number: int = number
-            ) -> list[Any]:
-                found = held.judge(self.comparison.criteria, self.comparison.cut, scores)
-                values[number, place], ranks[number, place] = found, rank
-                self.comparison.advance(1)
-                return found
-
             self.fit(number, fresh, visit)
-        for place, point in enumerate(fresh):
-            keys = [(number, place) for number in range(len(self.splits))]
-            self.ranks[point] = float(np.mean([ranks[key] for key in keys]))
+        for point, of_splits in zip(fresh, told, strict=True):
+            self.ranks[point] = float(np.mean([rank for rank, _ in of_splits]))
             for which, table in enumerate(self.tables):
-                table.add(point, [values[key][which] for key in keys])
+                table.add(point, [values[which] for _, values in of_splits])
 
     def fit(self, number: int, points: Sequence[GridPoint], visit: Visit) -> None:
         """Fit candidates to the training part of a split, and let each be visited."""

@@ -18,8 +18,8 @@ KernelLike: TypeAlias = str | Callable[[Any, Any], float]
 KERNELS = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), "precomputed")
 """Names of scikit-learn's kernels, and "precomputed"."""
 
-# Kernels that a device computes.
-_ON_DEVICES = ("cosine", "linear", "poly", "polynomial", "rbf", "sigmoid")
+# Kernels that are computed here, of dense rows; the others by scikit-learn.
+_OF_ARRAYS = ("cosine", "linear", "poly", "polynomial", "rbf", "sigmoid")
 # Kernel values of one block of rows: 16 MiB.
 _BLOCK_VALUES = 1 << 21
 # Relative to the largest entry: kernel matrices in single precision are that asymmetric.
@@ -49,50 +49,40 @@ class Kernel:
 
     def __call__(self, X: Any, Z: Any) -> Array:
         """Values k(x, z) for the rows of X (n × d) and of Z (m × d), n × m; X itself if precomputed."""
-        if not is_host(X):
-            with np.errstate(over="ignore", invalid="ignore"):  # as below
-                return self._on_device(X, Z)
-        alone = Z is X
-        X = canonical(X.astype(np.float64, copy=False))
+        alone, X = Z is X, canonical(X)
         if self.is_precomputed:
-            return np.asarray(X)
-        if not alone:
-            Z = canonical(Z)
-        if not isinstance(self.metric, str):
-            return _checked(pairwise_kernels(X, Z, metric=self.metric))
-        options: dict[str, Any] = {"degree": self.degree, "coef0": self.coef0}
-        if self.gamma is not None:  # otherwise every kernel has its own
-            options["gamma"] = self.gamma
-        Z = X if alone else Z.astype(np.float64, copy=False)
-        if self.metric == "rbf" and not is_sparse(Z) and not is_sparse(X):
-            # ‖x‖² + ‖z‖² − 2xᵀz keeps few digits of the distance of rows that are far from zero.
-            centre = Z.mean(axis=0)
-            Z = Z - centre
-            X = Z if alone else X - centre
+            return X
+        Z = X if alone else canonical(Z)
         with np.errstate(over="ignore", invalid="ignore"):  # checked below, with a remedy
-            values = pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **options)
-        return _checked(dense(values))
+            if self.metric in _OF_ARRAYS and not (is_sparse(X) or is_sparse(Z)):
+                return _checked(self._of_arrays(X, Z))
+            if not isinstance(self.metric, str):
+                return _checked(pairwise_kernels(X, Z, metric=self.metric))
+            if not is_host(X):
+                raise ValueError(
+                    f"kernel={shown(self.metric)} is none that a device computes: {', '.join(_OF_ARRAYS)}. "
+                    "Pass the values of all pairs with kernel='precomputed'."
+                )
+            options: dict[str, Any] = {"degree": self.degree, "coef0": self.coef0}
+            if self.gamma is not None:  # otherwise every kernel has its own
+                options["gamma"] = self.gamma
+            return _checked(dense(pairwise_kernels(X, Z, metric=self.metric, filter_params=True, **options)))
 
-    def _on_device(self, X: Array, Z: Array) -> Array:
-        """Return the same values where X is; scikit-learn's kernels are for NumPy."""
-        xp = namespace(X)
-        double = xp.astype(X, xp.float64, copy=False)
-        if self.is_precomputed:
-            return double
-        if self.metric not in _ON_DEVICES:
-            raise ValueError(
-                f"kernel={shown(self.metric)} is none that a device computes: {', '.join(_ON_DEVICES)}. Pass "
-                "the values of all pairs with kernel='precomputed'."
-            )
-        values = compared(self.metric, double, double if Z is X else xp.astype(Z, xp.float64, copy=False))
+    def _of_arrays(self, X: Array, Z: Array) -> Array:
+        """Return the values for dense rows in any namespace, with more digits than scikit-learn's."""
+        xp, values = namespace(X), compared(self.metric, X, Z)
         gamma = 1.0 / X.shape[1] if self.gamma is None else self.gamma
         if self.metric == "rbf":
-            values = xp.exp(-gamma * values)
-        elif self.metric in ("poly", "polynomial"):
-            values = (gamma * values + self.coef0) ** self.degree
-        elif self.metric == "sigmoid":
-            values = xp.tanh(gamma * values + self.coef0)
-        return _checked(values)
+            values *= -gamma
+            return xp.exp(values)
+        if self.metric in ("poly", "polynomial", "sigmoid"):
+            values *= gamma
+            values += self.coef0
+        if self.metric == "sigmoid":
+            return xp.tanh(values)
+        if self.metric in ("poly", "polynomial"):
+            values **= self.degree
+        return values
 
     @staticmethod
     def block_of(n_fit: int) -> int:
@@ -118,12 +108,13 @@ class Kernel:
 
 
 def canonical(X: Any) -> Any:
-    """Return a sparse matrix with every entry once, and short indices where they do; all else as it is.
+    """Return rows in double precision, sparse ones with every entry once, and short indices where they do.
 
     scikit-learn takes the norms of rows from the stored values, and Σ|x − z| only with short indices.
     """
     if not is_sparse(X):
-        return X
+        return namespace(X).astype(X, namespace(X).float64, copy=False)
+    X = X.astype(np.float64, copy=False)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -134,7 +125,7 @@ def canonical(X: Any) -> Any:
 
 
 def compared(metric: Any, X: Array, Z: Array) -> Array:
-    """Return what gamma multiplies in a kernel, for all pairs of rows on a device: n × m.
+    """Return what gamma multiplies in a kernel, for all pairs of dense rows: n × m.
 
     Squared distances for "rbf", and otherwise inner products, of unit vectors for "cosine".
     """
