@@ -225,12 +225,12 @@ class Rows:
             object.__setattr__(self, "schema", Schema(self.X.shape[1], self.Y.shape[1]))
         if given["home"] is None:
             object.__setattr__(self, "home", Place.of(self.X))
+        if self.only_sums and self.sums is not None and self.sums.weight <= 0:
+            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
 
     @classmethod
     def of_sums(cls, sums: Statistics | None, schema: Schema) -> Rows:
         """Return rows of which only the sums are known; None tells their columns only."""
-        if sums is not None and sums.weight <= 0:
-            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
         place = HOST if sums is None else sums.place
         X, Y = place.zeros((0, schema.n_features)), place.zeros((0, schema.n_labels))
         return cls(X, Y, schema=schema, sums=sums, only_sums=True, home=place)

@@ -110,10 +110,6 @@ class Spec:
         """How far, as solvers take it."""
         return {"max_iter": self.max_iter, "tol": self.tol, "callback": self.callback}
 
-    def expected_rank(self, n_labels: int) -> int:
-        """Rank that a solution may well have."""
-        return n_labels if self.given is not None else self.tail.expected_rank(n_labels)
-
 
 def sums_suffice(loss: Loss, rows: Rows) -> bool:
     """Whether a fit is one of least squares with all labels known."""

@@ -234,8 +234,9 @@ def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
 
 def _solved(rows: Rows, spec: Spec, start: Start | None) -> tuple[Squares, SolverResult, float | None]:
     asked: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "road": spec.road, "bare": spec.is_bare}
-    width, ridge = spec.expected_rank(rows.model_shape[1]), spec.ridge or 0.0
-    space = coordinates_of(rows, ridge=ridge, extensible=True, directions=width, **asked)
+    n_labels = rows.model_shape[1]
+    width = n_labels if spec.given is not None else spec.tail.expected_rank(n_labels)
+    space = coordinates_of(rows, ridge=spec.ridge or 0.0, extensible=True, directions=width, **asked)
     first = None if start is None else space.compress(start.left, 1.0, start.right)
     return _minimise(Squares(space, spec), first)
 

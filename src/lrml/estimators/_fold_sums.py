@@ -186,8 +186,6 @@ class SampledRows(Rows):
     def of_folds(cls, sums: FoldSums, schema: Schema) -> SampledRows:
         """Return rows for a fit to the sums."""
         sample, total = sums.sample, sums.total
-        if total.weight <= 0:
-            raise ValueError("sample_weight must be positive for some row, got none. Pass other weights.")
         return cls(
             sample.X,
             sample.Y,

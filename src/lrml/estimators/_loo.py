@@ -28,10 +28,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from lrml.core.arrays import Array, Place, dense, full_precision, is_host, namespace, take
 from lrml.core.coordinates import Coordinates, RidgeRegressions
+from lrml.core.linalg import descending_eigh
 from lrml.core.losses import SquaredLoss
 from lrml.core.rows import Rows
 
@@ -174,12 +174,9 @@ class _Turn:
         self.lengths = xp.where(size > n * _EPS * xp.max(size), size, math.inf) if n else size
         inner = (left / self.lengths).T @ (projected / self.lengths)
         inner = 0.5 * (inner + inner.T)
-        values, vectors = scipy.linalg.eigh(inner) if is_host(inner) else xp.linalg.eigh(inner)
-        positive = values > n * _EPS * values[n - 1] if n else values > 0
-        if is_host(values):
-            self.root = vectors[:, positive] / np.sqrt(values[positive])
-        else:
-            self.root = vectors * xp.where(positive, 1.0 / xp.sqrt(xp.where(positive, values, 1.0)), 0.0)
+        values, vectors = descending_eigh(inner)
+        positive = values > n * _EPS * values[0] if n else values > 0
+        self.root = vectors * xp.where(positive, 1.0 / xp.sqrt(xp.where(positive, values, 1.0)), 0.0)
 
     def leverages(self, fitted: Array) -> Array:
         xp = namespace(fitted)

@@ -114,11 +114,6 @@ def follow_or_try(
     return best
 
 
-def once(points: list[GridPoint]) -> Plan:
-    """Try these candidates."""
-    yield points
-
-
 def staged(
     ridges: Sequence[float] | None,
     first: Callable[[], Sequence[float]],

@@ -36,7 +36,6 @@ from lrml.estimators._plans import (
     Plan,
     follow_or_try,
     grid_points,
-    once,
     resolve_counts,
     ridges_leaving,
     run,
@@ -339,7 +338,7 @@ class SearchModel(LowRankModel):
         return Contest(judge, judge.points, judge, [], {})
 
     def _plan(self, data: Rows, params: Parameters) -> Plan:
-        """Return a plan of candidates that are fitted one by one."""
+        """Propose candidates that are fitted one by one."""
         spectrum, ridges = spectrum_of(data, fit_intercept=params.fit_intercept), params.ridges
 
         def usual_ridges() -> list[float]:
@@ -348,16 +347,15 @@ class SearchModel(LowRankModel):
 
         thetas = _thetas(params, _ROW_THETAS, data.model_shape)
         if any(params.alphas or ()):
-            return once(
-                grid_points(spectrum, thetas, params.alphas, usual_ridges() if ridges is None else ridges)
-            )
+            yield grid_points(spectrum, thetas, params.alphas, usual_ridges() if ridges is None else ridges)
+            return
         alphas = list[float]()
         if params.alphas is None:
             count, multiple, ratio = _BESIDE_RIDGE if ridges is None or any(ridges) else _ALONE
             noise = noise_along(data, params, spectrum.ridge_leaving(_NOISE_SHARE))
             alphas = [multiple * noise / ratio**step for step in range(count)]
         plan = staged(ridges, usual_ridges, alphas, thetas)
-        return shrinking(plan, min(alphas)) if params.rule == "smallest" and any(alphas) else plan
+        yield from shrinking(plan, min(alphas)) if params.rule == "smallest" and any(alphas) else plan
 
     # What is kept
 

@@ -73,12 +73,13 @@ class LRMLPath(Sequence[Any]):
     def as_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Columns: theta, alpha, ridge, rank, nbytes, objective, gap, converged, n_iter."""
         _, rows, _ = self._shared
-        table = [
-            (*point[:3], found.regressions.left.shape[1], 0, *_ended(found)) for point, found in self._models
-        ]
         names = ("theta", "alpha", "ridge", "rank", "nbytes", "objective", "gap", "converged", "n_iter")
-        columns = {name: np.array([row[place] for row in table]) for place, name in enumerate(names)}
-        return columns | {"nbytes": model_nbytes(columns["rank"], rows.model_shape, rows.model_dtype)}
+        table = []
+        for point, found in self._models:
+            rank, ended = found.regressions.left.shape[1], found.status in SUCCESSES
+            nbytes = model_nbytes(rank, rows.model_shape, rows.model_dtype)
+            table.append((*point[:3], rank, nbytes, found.objective, found.gap, ended, found.n_steps))
+        return {name: np.array([row[place] for row in table]) for place, name in enumerate(names)}
 
 
 def _model(estimator: Any, rows: Rows, coordinates: Coordinates, point: GridPoint, found: PathPoint) -> Any:
@@ -174,10 +175,6 @@ def lrml_path(
     found = solve_path(pairs, lambda _, point: _seen(point), space=space, tol=tol, max_iter=max_iter)
     _warn_of_open_ends(found, max_iter)
     return LRMLPath(*shared, list(zip(points, found, strict=True)))
-
-
-def _ended(found: PathPoint) -> tuple[float, float, bool, int]:
-    return found.objective, found.gap, found.status in SUCCESSES, found.n_steps
 
 
 def _seen(found: PathPoint) -> PathPoint:
