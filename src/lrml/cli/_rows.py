@@ -21,7 +21,7 @@ class Training(NamedTuple):
 
     rows: Any  # a Dataset or a TextDataset
     source: Source
-    n_whole: int
+    whole: Any  # with the test rows
 
     @classmethod
     def read(cls, source: Source) -> Training:
@@ -36,7 +36,7 @@ class Training(NamedTuple):
             )
         if not hasattr(rows, "texts"):
             check_complete(rows.X)
-        return cls(rows, source, len(whole))
+        return cls(rows, source, whole)
 
     @property
     def n_rows(self) -> int:
@@ -50,7 +50,7 @@ class Training(NamedTuple):
     def notes(self) -> list[str]:
         """Say what was read."""
         rows, n = self.rows, self.n_rows
-        part = "" if n == self.n_whole else f" (the training rows of {self.n_whole:,d})"
+        part = "" if n == len(self.whole) else f" (the training rows of {len(self.whole):,d})"
         if hasattr(rows, "texts"):
             tags = counted(len(rows.tag_names), "different tag")
             notes = [f"{rows.name}: {counted(n, 'text')}{part}, {tags}"]
@@ -64,14 +64,17 @@ class Training(NamedTuple):
     def fit(self, estimator: Any) -> Any:
         """Fit, and give the model the names of the columns, which arrays do not have."""
         if hasattr(self.rows, "texts"):
-            return estimator.fit(list(self.rows.texts), list(self.rows.tags))
+            return estimator.fit(self.rows.texts, self.rows.tags)
         model = estimator.fit(self.rows.X, self.rows.targets)
         name_columns(model, self.rows.feature_names, self.rows.label_names)
         return model
 
-    def part(self, places: Any) -> Training:
-        """Return some of the rows."""
-        return self._replace(rows=self.rows.rows(places))
+    def split(self, held_out: float, seed: int) -> tuple[Training, Any]:
+        """Return rows to learn from and rows to judge by: a share, drawn at random, unless there are some."""
+        if len(self.rows) < len(self.whole):
+            return self, self.whole.rows(slice(len(self.rows), None))
+        train, test = split_rows(len(self.rows), held_out, seed, name="--held-out")
+        return self._replace(rows=self.rows.rows(train)), self.rows.rows(test)
 
 
 class RowsForModel:

@@ -120,16 +120,13 @@ def compare(
     """
     from lrml._inner import inner_model, threshold_of
     from lrml.cli._console import facts_of, in_words, tell_progress, warnings_told
-    from lrml.cli._rows import RowsForModel, Training, split_rows
+    from lrml.cli._rows import Training
     from lrml.evaluation import compare as compared
 
     check_output(html, "--html", force=force)
     chosen = _methods(methods)
     source = data.open()
-    training = Training.read(source)
-    places = None if source.has_split else split_rows(training.n_rows, held_out, seed, name="--held-out")
-    test = None if places is None else training.part(places[1]).rows
-    training = training if places is None else training.part(places[0])
+    training, test = Training.read(source).split(held_out, seed)
     n_rows = training.n_rows
     n_texts = n_rows if source.roles.kind == "text" else None
     scores, cuts, facts = dict[str, Any](), dict[str, Any](), dict[str, dict[str, Any]]()
@@ -144,15 +141,9 @@ def compare(
             model = training.fit(estimator)
         facts[name] = {"seconds": round(perf_counter() - start, 3)} | facts_of(model)
         cuts[name] = threshold_of(model)
-        if test is None:
-            scores[name], Y = _scored(
-                RowsForModel(model, data, {"reading": source.roles.kept()}, labelled=True)
-            )
-        else:
-            inner = inner_model(model, "lrml compare").unnamed()
-            X = inner.features(test.X if n_texts is None else list(test.X))
-            scores[name] = inner.model.decision_function(X)
-            Y = test.targets if n_texts is None else model.binarize(list(test.tags))
+        inner = inner_model(model, "lrml compare").unnamed()
+        scores[name] = inner.model.decision_function(inner.features(test.X))
+        Y = test.targets if n_texts is None else model.binarize(test.tags)
     found = compared(
         Y,
         scores,

@@ -232,7 +232,7 @@ class ArffReader(FileReader):
         """Yield the lines of rows."""
         return (row for row in significant_lines(self.path, b"%") if row[0] > self._first_line)
 
-    def dataset(self, records: list[Row], columns: Columns | None, first_row: int) -> Dataset:
+    def dataset(self, records: list[Row], first_row: int) -> Dataset:
         """Convert rows; the first of the file decides whether they are sparse."""
         features, labels = self.columns
         row, index, values = self._entries(records)

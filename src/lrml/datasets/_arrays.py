@@ -79,7 +79,7 @@ class ArrayReader(FileReader):
         labels = None if self._table is None else self._table.columns.labels
         return Columns(NumberedNames("feature", self._X.shape[1]), labels)
 
-    def blocks(self, rows: int, skip: int, columns: Any) -> Iterator[Any]:
+    def blocks(self, rows: int, skip: int = 0) -> Iterator[Any]:
         """Yield so many rows at a time."""
         n = self.n_rows = self._X.shape[0]
         if self._table is None:
@@ -87,8 +87,7 @@ class ArrayReader(FileReader):
                 empty = np.empty((min(rows, n - start), 0))
                 yield self._beside(Dataset(self.name, empty, None, first_row=start))
             return
-        labels = None if columns is None else Columns((), columns.labels)
-        yield from map(self._beside, self._table.blocks(rows, skip, labels))
+        yield from map(self._beside, self._table.blocks(rows, skip))
         if self._table.n_rows != n:
             raise self._unequal(self._table.n_rows)
 

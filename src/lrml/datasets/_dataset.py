@@ -111,6 +111,10 @@ def placed(matrix: Any, places: NDArray[np.int64] | None, width: int) -> Any:
         result = np.zeros((len(matrix), width), matrix.dtype)
         result[:, places[kept]] = matrix[:, kept]
         return result
+    if np.array_equal(places, np.arange(len(places))):  # wider, no more
+        wider = matrix.copy()
+        wider.resize(matrix.shape[0], width)
+        return wider
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     columns = places[matrix.indices]
     kept = columns >= 0
@@ -279,6 +283,8 @@ class Dataset:
 
     def with_columns(self, columns: Columns) -> Dataset:
         """Return the rows with these columns, matched by name; others are left out, new ones are 0."""
+        if self.columns == columns:
+            return self
         features, labels = columns.features or (), None if self.Y is None else columns.labels
         X = placed(self.X, places_of(self.feature_names, features), len(features))
         Y = unknown = None
@@ -296,7 +302,7 @@ class Dataset:
         """
         first = parts[0]
         columns = reduce(lambda one, other: one.joined(other, listed=listed), (p.columns for p in parts))
-        parts = [part if part.columns == columns else part.with_columns(columns) for part in parts]
+        parts = [part.with_columns(columns) for part in parts]
         for key in ("X", "Y"):
             if len({_storage(getattr(part, key)) for part in parts}) > 1:
                 raise ValueError(f"{key} is dense in some parts and sparse in others. Convert one of them.")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import csv
 import gzip
+import io
 import lzma
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -64,16 +66,16 @@ class FileReader:
         """Yield the rows as the file has them."""
         raise NotImplementedError
 
-    def dataset(self, records: list[Any], columns: Any, first_row: int) -> Any:
-        """Return some rows, in these columns or, if they are None, in those that the rows tell."""
+    def dataset(self, records: list[Any], first_row: int) -> Any:
+        """Return some rows, in the columns that they tell by themselves."""
         raise NotImplementedError
 
-    def blocks(self, rows: int, skip: int, columns: Any) -> Iterator[Any]:
+    def blocks(self, rows: int, skip: int = 0) -> Iterator[Any]:
         """Yield so many rows at a time, after some that are not converted."""
         records = self.records()
         count = sum(1 for _ in islice(records, skip))
         while some := list(islice(records, rows)):
-            yield self.dataset(some, columns, count)
+            yield self.dataset(some, count)
             count += len(some)
         if not count:
             raise self.error(None, "There are no rows. Is the file complete?")
@@ -146,6 +148,13 @@ def decoded(path: str | os.PathLike[str], number: int, line: bytes) -> str:
         found = line[max(error.start - 20, 0) : error.start + 20]
         message = f"{found!r} is not text in UTF-8. Save the file in that encoding."
         raise DatasetFormatError.at(path, number, message) from error
+
+
+def csv_line(cells: Iterable[Any], delimiter: str = ",") -> str:
+    """Return a row of CSV with one line end, and quotes around lone carriage returns."""
+    line = io.StringIO(newline="")
+    csv.writer(line, delimiter=delimiter).writerow(cells)
+    return f"{line.getvalue()[:-2]}\n"
 
 
 def format_of(path: str | os.PathLike[str], chosen: str | None) -> str:

@@ -114,12 +114,11 @@ class PairReader(FileReader):
             message = f"The file ends after {count} rows, but its first line says {n}. Is it complete?"
             raise self.error(number, message)
 
-    def dataset(self, records: list[Row], columns: Columns | None, first_row: int) -> Dataset:
-        """Convert rows; without columns they are as wide as these rows say."""
+    def dataset(self, records: list[Row], first_row: int) -> Dataset:
+        """Convert rows, as wide as they are if the file does not say it."""
         cells = self._cells(records)
-        if columns is None:
-            fixed = self._d is not None and self._base is None  # only all rows say where they begin
-            columns = self.columns if fixed else self._columns(*_range(cells))
+        fixed = self._d is not None and self._base is None  # only all rows say where they begin
+        columns = self.columns if fixed else self._columns(*_range(cells))
         features, labels = columns.features or (), columns.labels
         base = features.start if isinstance(features, NumberedNames) else self._base or 0
         (row, index, values), (label_row, label) = cells

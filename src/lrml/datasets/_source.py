@@ -40,7 +40,7 @@ class MemoryReader(FileReader):
         self.columns = Columns(None, None) if is_text else dataset.columns
         self.has_split, self.n_rows = dataset.n_train is not None, len(dataset)
 
-    def blocks(self, rows: int, skip: int, columns: Any) -> Iterator[Any]:
+    def blocks(self, rows: int, skip: int = 0) -> Iterator[Any]:
         """Yield so many rows at a time."""
         for start in range(skip, len(self._dataset), rows):
             yield self._dataset.rows(slice(start, start + rows))
@@ -133,9 +133,12 @@ class Source:
         size = check_integer("rows", self.rows if rows is None else rows)
         before = first_row = 0  # blocks and rows of the files so far
         for reader in self._readers:
-            for block in reader.blocks(size, max(start - before, 0) * size, self.columns):
-                later = first_row and isinstance(block, Dataset)  # texts are not numbered
-                yield replace(block, first_row=block.first_row + first_row) if later else block
+            for block in reader.blocks(size, max(start - before, 0) * size):
+                if isinstance(block, TextDataset):  # which has no columns, and is not numbered
+                    yield block
+                    continue
+                found = block.with_columns(self.columns)
+                yield replace(found, first_row=found.first_row + first_row) if first_row else found
             first_row += reader.n_rows
             before += -(-reader.n_rows // size)
         self.n_rows, self.n_blocks = first_row, before
@@ -143,11 +146,11 @@ class Source:
     def raw_blocks(self, rows: int | None = None) -> Iterator[Any]:
         """Yield blocks with the columns that each says it has, without a pass to find those of all."""
         for reader in self._readers:
-            yield from reader.blocks(check_integer("rows", self.rows if rows is None else rows), 0, None)
+            yield from reader.blocks(check_integer("rows", self.rows if rows is None else rows))
 
     def read(self) -> Any:
         """Return all rows, as a `Dataset` or a `TextDataset`: the concatenation of its blocks."""
-        files = [list(reader.blocks(reader.bulk, 0, None)) for reader in self._readers]
+        files = [list(reader.blocks(reader.bulk)) for reader in self._readers]
         parts = [block for blocks in files for block in blocks]
         n_train = sum(len(block) for blocks in files[: self._n_train_readers] for block in blocks) or None
         place = self._readers[0].path
@@ -167,6 +170,16 @@ class Source:
             return replace(found, name=self.name, n_train=n_train)
         except ValueError as error:  # a header that declares a split of other rows
             raise DatasetFormatError.at(place, None, str(error)) from error
+
+    def records(self) -> list[dict[str, Any]] | None:
+        """Return the rows of a CSV, JSON lines or text file with all columns that they have there."""
+        if not hasattr(self._readers[0], "written"):
+            return None
+        return [record for reader in self._readers for _, record in reader.records()]
+
+    def written(self, records: list[dict[str, Any]]) -> bytes:
+        """Return the content of a file with some of the `records`, of the same format."""
+        return "".join(self._readers[0].written(records)).encode()
 
     @property
     def train(self) -> Source:

@@ -87,7 +87,7 @@ class TableReader(FileReader):
 
     # Texts.
 
-    def dataset(self, records: list[Any], columns: Any, first_row: int) -> TextDataset:
+    def dataset(self, records: list[Any], first_row: int) -> TextDataset:
         """Return texts with their tags."""
         labelled = self.roles.has_labels and not self.roles.unlabelled
         tags = [self._tags(line, record) for line, record in records] if labelled else None
@@ -125,10 +125,10 @@ class TableReader(FileReader):
 
     # Numbers.
 
-    def blocks(self, rows: int, skip: int, columns: Any) -> Iterator[Any]:
-        """Yield so many rows at a time; without columns, labels in lists are those of each block."""
+    def blocks(self, rows: int, skip: int = 0) -> Iterator[Any]:
+        """Yield so many rows at a time; labels in lists are those of each block."""
         if self.roles.kind == "text":
-            yield from super().blocks(rows, skip, columns)
+            yield from super().blocks(rows, skip)
             return
         roles, arrow, count = self.roles, import_pyarrow(), 0
         names = [*(roles.features or ()), *([roles.tags] if roles.tags else roles.labels)]
@@ -140,15 +140,15 @@ class TableReader(FileReader):
             gone = min(skip, rest.num_rows)
             rest, skip = rest.slice(gone), skip - gone
             while rest.num_rows >= rows:
-                yield self._numbers(rest.slice(0, rows), columns, count - rest.num_rows)
+                yield self._numbers(rest.slice(0, rows), count - rest.num_rows)
                 rest = rest.slice(rows)
         if rest is not None and rest.num_rows:
-            yield self._numbers(rest, columns, count - rest.num_rows)
+            yield self._numbers(rest, count - rest.num_rows)
         if not count:
             raise self.error(None, "There are no rows. Is the file complete?")
         self.n_rows = count
 
-    def _numbers(self, table: Any, columns: Columns | None, first_row: int) -> Dataset:
+    def _numbers(self, table: Any, first_row: int) -> Dataset:
         """Convert rows of a pyarrow table, whose columns are features, then labels or a list of them."""
         roles, features = self.roles, self.roles.features or ()
         labels: Any = None if roles.unlabelled else () if roles.tags else roles.labels or None
@@ -168,13 +168,12 @@ class TableReader(FileReader):
         Y = unknown = None
         if roles.tags and labels is not None:
             lists = self._lists(table.column(len(features)), first_row)
-            labels = tuple(sorted(set().union(*lists))) if columns is None else columns.labels
+            labels = tuple(sorted(set().union(*lists)))
             Y = indicator(lists, labels)
         elif labels is not None:
             Y = stored(np.nan_to_num(flags).astype(np.uint8))
             unknown = sparse.csr_array(np.isnan(flags)) if np.isnan(flags).any() else None
-        part = Dataset(self.name, stored(X), Y, features, labels, None, self.path.name, unknown, first_row)
-        return part if columns is None else part.with_columns(columns)
+        return Dataset(self.name, stored(X), Y, features, labels, None, self.path.name, unknown, first_row)
 
     def _floats(self, column: Any, name: str) -> NDArray[np.float64]:
         """Return a column as numbers, with NaN for null."""

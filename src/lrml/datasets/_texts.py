@@ -17,6 +17,7 @@ from lrml.datasets._lines import (
     DatasetFormatError,
     FileReader,
     Row,
+    csv_line,
     damage_told,
     decoded,
     numbered_lines,
@@ -55,6 +56,10 @@ class LineReader(TableReader):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_head": [], "_rest": None}  # another process opens the file anew
 
+    def written(self, records: list[dict[str, Any]]) -> Iterator[str]:
+        """Yield the lines of a file with these records, as this one has them."""
+        raise NotImplementedError
+
     def _lines(self) -> Iterator[Row]:
         """Return all lines; the first time those that were read to find the roles need no other opening."""
         if self._rest is None and self._stream is None:
@@ -75,6 +80,9 @@ class PlainText(LineReader):
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for line, text in self._lines():
             yield line, {"": decoded(self.path, line, text).rstrip("\r\n")}
+
+    def written(self, records: list[dict[str, Any]]) -> Iterator[str]:
+        return (f"{record['']}\n" for record in records)
 
 
 class JsonLines(LineReader):
@@ -104,6 +112,9 @@ class JsonLines(LineReader):
 
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         return self._objects(self._lines())
+
+    def written(self, records: list[dict[str, Any]]) -> Iterator[str]:
+        return (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 class CsvReader(LineReader):
@@ -160,6 +171,10 @@ class CsvReader(LineReader):
                 message = f"There are {len(cells)} cells, but {width} in the header. Complete the row."
                 raise self.error(line, message)
             yield line, dict(zip(self.names, cells, strict=True))
+
+    def written(self, records: list[dict[str, Any]]) -> Iterator[str]:
+        rows = [self.names] if self.header_line else []
+        return (csv_line(row, self.delimiter) for row in [*rows, *(record.values() for record in records)])
 
     def line_of(self, row: int) -> int:
         return self.header_line + row + 1
@@ -245,7 +260,7 @@ class FolderReader(FileReader):
         """Yield the files of the texts."""
         return iter(self._texts)
 
-    def dataset(self, records: list[Path], columns: Any, first_row: int) -> TextDataset:
+    def dataset(self, records: list[Path], first_row: int) -> TextDataset:
         """Read texts and their tags."""
         labelled = self.roles.tags and not self.roles.unlabelled
         tags = [self._tags(path) for path in records] if labelled else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -20,7 +18,7 @@ from scipy import sparse
 from lrml._files import atomic_file, output_errors, staged_file
 from lrml._shown import shown
 from lrml.datasets._dataset import Dataset, TextDataset
-from lrml.datasets._lines import compressor, format_of, plain_name, stem_of
+from lrml.datasets._lines import compressor, csv_line, format_of, plain_name, stem_of
 from lrml.datasets._tables import import_pyarrow
 
 _ROWS = 256  # that are converted to text at a time
@@ -157,16 +155,9 @@ def _csv_lines(dataset: TextDataset, path: Any) -> Iterator[str]:
     if wrong is not None:
         raise ValueError(f'The tag {shown(wrong)} has a ";", which separates tags. Write JSON lines instead.')
     delimiter = "\t" if Path(plain_name(path)).suffix.lower() == ".tsv" else ","
-    yield _csv_line(["text"] if dataset.tags is None else ["text", "tags"], delimiter)
+    yield csv_line(["text"] if dataset.tags is None else ["text", "tags"], delimiter)
     for text, tags in zip(dataset.texts, dataset.tags or repeat(None)):  # noqa: B905
-        yield _csv_line([text] if tags is None else [text, ";".join(tags)], delimiter)
-
-
-def _csv_line(cells: Sequence[Any], delimiter: str = ",") -> str:
-    """Return a row of CSV with one line end, and quotes around lone carriage returns."""
-    line = io.StringIO(newline="")
-    csv.writer(line, delimiter=delimiter).writerow(cells)
-    return f"{line.getvalue()[:-2]}\n"
+        yield csv_line([text] if tags is None else [text, ";".join(tags)], delimiter)
 
 
 class PredictionWriter:
@@ -214,7 +205,7 @@ class PredictionWriter:
                 self._out = self._stack.enter_context(compressor(self._path, stream))
             if self._kind == "csv":
                 names = (f"{what}_{place}" for place in range(1, self._k + 1) for what in ("tag", "score"))
-                self._out.write(_csv_line(["row", *self._keep, *names]).encode())
+                self._out.write(csv_line(["row", *self._keep, *names]).encode())
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -247,7 +238,7 @@ class PredictionWriter:
                 f"Row {first['row']} has {len(tags)} tags, more than k={self._k}. Pass a larger k."
             )
         cells = chain.from_iterable((tag, f"{score:.6g}") for tag, score in zip(tags, scores, strict=True))
-        return _csv_line([*first.values(), *cells, *[""] * (2 * (self._k - len(tags)))])
+        return csv_line([*first.values(), *cells, *[""] * (2 * (self._k - len(tags)))])
 
 
 def _json(first: dict[str, Any], tags: Sequence[Any], scores: Sequence[float]) -> str:
