@@ -1,4 +1,6 @@
-"""What the tests of fitted models share."""
+"""What tests of models and of data share."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,6 +26,34 @@ TIGHT = {"rtol": 1e-6, "atol": 1e-7}
 FORMS = pytest.mark.parametrize(
     "form", [np.asarray, sp.csr_array, sp.csc_matrix], ids=["dense", "csr", "csc"]
 )
+
+WEIGHTS = {
+    "unweighted": lambda n: None,
+    "weighted": lambda n: np.linspace(0.2, 2.0, n),
+    "some without weight": lambda n: np.where(np.arange(n) % 4 == 0, 0.0, np.linspace(0.2, 2.0, n)),
+}
+
+
+def dense(matrix):
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+
+def blocks_of(data, edges):
+    """Cut arrays at some rows."""
+    return [tuple(part[a:b] for part in data) for a, b in pairwise([0, *edges, data[0].shape[0]])]
+
+
+def table(load):
+    """A table of scikit-learn as multi-label data: its classes, and every fourth column in three steps."""
+    X, target = load(return_X_y=True)
+    held, X = X[:, ::4], np.delete(X, np.s_[::4], axis=1)
+    steps = [held > np.quantile(held, q, axis=0) for q in (0.25, 0.5, 0.75)]
+    return X, np.hstack([target[:, None] == np.unique(target), *steps]).astype(float)
+
+
+def squared_error(Y, S):
+    """A score that depends on every entry smoothly, unlike the metrics that only see their order."""
+    return -float(np.mean((dense(Y) - S) ** 2))
 
 
 def lrml(**params):

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from lrml import MLFro
 from lrml._door import split_unknown
-from model_checks import SPARSE_FORMATS
+from model_checks import SPARSE_FORMATS, dense
 
 Y = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]], dtype=float)
 KNOWN = np.array([[1, 1, 0], [1, 0, 1], [0, 0, 0], [1, 1, 1]], dtype=bool)
@@ -25,10 +25,6 @@ OBSERVED = {
     "polars": lambda known: pl.DataFrame(known, schema=list("abc")),
     **SPARSE_FORMATS,
 }
-
-
-def dense(matrix):
-    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
 
 
 def check(outcome, sparse, labels=Y, known=KNOWN):

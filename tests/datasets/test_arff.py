@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from lrml.datasets import Dataset, DatasetFormatError, open_source, read_dataset, write_dataset
+from model_checks import dense
 
 ATTRIBUTES = "".join(f"@attribute {name} {{0,1}}\n" for name in "abcd")
 ROWS = "@data\n1,0,1,1\n0,1,1,0\n0,0,0,1\n"
@@ -19,19 +20,13 @@ NAN = np.nan
 
 
 @pytest.fixture
-def read(tmp_path):
+def read(write):
     def read_text(text, xml=None, **options):
-        (tmp_path / "toy.arff").write_bytes(text if isinstance(text, bytes) else text.encode())
         if xml is not None:
-            options["xml"] = tmp_path / "labels.xml"
-            options["xml"].write_text(xml)
-        return read_dataset(tmp_path / "toy.arff", **options)
+            options["xml"] = write(xml, "labels.xml")
+        return read_dataset(write(text, "toy.arff"), **options)
 
     return read_text
-
-
-def dense(matrix):
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def check(dataset, labels):

@@ -13,13 +13,10 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from lrml.datasets import Columns, Dataset, NumberedNames, TextDataset, read_dataset, write_dataset
+from model_checks import dense
 
 X = np.array([[1.0, np.nan], [0, 2], [3, 0]])
 Y = np.array([[1, 0], [0, 1], [1, 1]])
-
-
-def dense(matrix):
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 @pytest.mark.parametrize("form", [np.asarray, list, pd.DataFrame, sparse.csr_array, sparse.coo_matrix])

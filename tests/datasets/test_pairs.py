@@ -22,12 +22,8 @@ from lrml.datasets import (
 
 
 @pytest.fixture
-def read(tmp_path):
-    def read_text(text, name="toy.svm", **options):
-        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-        return read_dataset(tmp_path / name, **options)
-
-    return read_text
+def read(write):
+    return lambda text, name="toy.svm", **options: read_dataset(write(text, name), **options)
 
 
 @pytest.mark.parametrize(

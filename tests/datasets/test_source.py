@@ -28,6 +28,7 @@ from lrml.datasets import (
     open_source,
     read_dataset,
 )
+from model_checks import dense
 
 N = 11
 RNG = np.random.default_rng(0)
@@ -133,10 +134,6 @@ EVERY = [
     for suffix in SUFFIXES
     if not (suffix and case.name.endswith("parquet"))
 ]
-
-
-def dense(matrix):
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def check(case, found, rows=slice(None)):

@@ -11,38 +11,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from lrml.datasets import Columns, DatasetFormatError, NumberedNames, open_source, read_dataset
-
-FRAME = pd.DataFrame(
-    {"a": [1.5, np.nan, -2], "b": [0, 3, 10**17], "red": [1, 0, 1], "round": [True, False, True]}
-)
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content, name="toys.csv"):
-        path = tmp_path / name
-        if isinstance(content, pd.DataFrame):
-            content.to_parquet(path) if name.endswith("parquet") else content.to_csv(path, index=False)
-        else:
-            path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write_file
-
-
-def dense(matrix):
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
-
-
-@pytest.mark.parametrize("name", ["toys.csv", "toys.csv.xz", "toys.parquet"])
-@pytest.mark.parametrize("is_sparse", [True, False])
-def test_frames_of_pandas(write, name, is_sparse):
-    found = read_dataset(write(FRAME, name), labels=["round", "red"], sparse=is_sparse)
-    assert_array_equal(dense(found.X), FRAME[["a", "b"]].to_numpy(float))
-    assert_array_equal(dense(found.Y), FRAME[["round", "red"]].to_numpy(int))
-    assert (found.feature_names, found.label_names) == (("a", "b"), ("round", "red"))
-    assert sparse.issparse(found.X) == sparse.issparse(found.Y) == is_sparse
-    assert found.X.dtype == np.float64
+from model_checks import dense
 
 
 @pytest.mark.parametrize(

@@ -31,16 +31,6 @@ TEXTS = ("a small red ball", "", "a train, made of wood\nwith wheels", "ein Bär
 TAGS = (("red", "round"), (), ("made of wood", "wheels"), ("soft",))
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content, name="toys.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write_file
-
-
 def guess(path, **options):
     return open_source(path, **options).roles
 
@@ -132,24 +122,6 @@ def test_separators(write, values, separator):
     assert source.roles.tag_separator == separator
     if separator == "json":
         assert source.read().tags[0] in {("a", "b"), ("a, b", "c")}
-
-
-def test_blanks_between_tags(write):
-    """Words that come again in other company are tags; otherwise the reader is told what it might pass."""
-    rng = random.Random(0)
-    words = [f"w{k}" for k in range(400)]
-    tags = [rng.sample(words, rng.randrange(1, 4)) for _ in range(520)]
-    path = write("text,tags\n" + "".join(f"some text {k},{' '.join(t)}\n" for k, t in enumerate(tags)))
-    toys = read_dataset(path)
-    assert toys.tags == tuple(map(tuple, tags))
-    assert '--tag-separator ";"' in guess(path).explain()[1]
-    assert read_dataset(path, tag_separator=";").tags[0] == (" ".join(tags[0]),)
-    fields = ["machine learning", "deep learning", "art", "modern history", "graph theory", "number theory"]
-    path = write("text,tags\n" + "".join(f"some text {k},{fields[k % 6]}\n" for k in range(60)))
-    toys = read_dataset(path)
-    assert toys.tag_names == tuple(sorted(fields))
-    assert '--tag-separator " "' in guess(path).explain()[1]
-    assert "learning" in read_dataset(path, tag_separator=" ").tag_names
 
 
 def test_a_column_for_each_tag(write):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace
@@ -72,24 +71,6 @@ def test_others_use_a_fifth_of_the_rows(data, model):
     natural = 0.0 if fitted.loss_ == "logistic" else 0.5
     assert fitted.threshold_ == pytest.approx(best_threshold(Y[test], scores, natural=natural).cut, abs=1e-6)
     np.testing.assert_array_equal(fitted.coef_, clone(model).fit(X, Y).coef_)
-
-
-def test_unknown_labels_do_not_count(data):
-    X, Y = data
-    Y = Y.astype(float)
-    Y[::3, 0] = np.nan
-    observed = ~np.isnan(Y)
-    for cells in (np.nan_to_num(Y), np.where(observed, Y, 1.0)):
-        model = MLFro(threshold="auto").fit(X, cells, observed=observed)
-        assert model.threshold_ == MLFro(threshold="auto").fit(X, Y).threshold_
-
-
-def test_sparse_rows_and_weights(data):
-    X, Y = data
-    weights = np.r_[np.zeros(20), np.ones(60)]
-    expected = MLFro(threshold="auto").fit(X[20:], Y[20:]).threshold_
-    model = MLFro(threshold="auto").fit(sp.csr_array(X), sp.csr_array(Y), sample_weight=weights)
-    assert model.threshold_ == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_subspace_holds_rows_out(make_problem, monkeypatch):

@@ -2,7 +2,7 @@
 
 import pickle
 import re
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from sklearn.base import clone
 from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, SpectralRegressor
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core.moments import Statistics, summed
+from model_checks import blocks_of
 
 MODELS = [
     LRML(2, 1.0, tol=1e-10),
@@ -29,12 +30,6 @@ def data():
     X = rng.standard_normal((240, 9)) * np.geomspace(0.1, 10.0, 9) + 3.0
     Y = (X @ rng.standard_normal((9, 6)) + rng.standard_normal((240, 6)) > 4.0).astype(np.int64)
     return X, Y, rng.uniform(0.1, 2.0, 240)
-
-
-def blocks_of(data, edges):
-    """Cut arrays at some rows."""
-    starts = [0, *edges, len(data[0])]
-    return [tuple(part[a:b] for part in data) for a, b in pairwise(starts)]
 
 
 def assert_same(model, other, tol=1e-10):
@@ -65,25 +60,6 @@ def test_blocks_in_any_order_equal_all_rows(model, form, data):
         assert_same(other, whole)
         assert other.statistics_.n_rows == 240
     assert sp.issparse(clone(model).fit_blocks(parts).predict(form(X))) == (form is sp.csr_array)
-
-
-def test_partial_fit_solves_at_each_call_for_all_rows_so_far(data):
-    X, Y, _ = data
-    calls = []
-    model = LRML(2, 1.0, callback=lambda info: calls.append(info.iteration) and None)
-    model.partial_fit(X[:100], Y[:100])
-    assert calls
-    assert_same(model, LRML(2, 1.0).fit(X[:100], Y[:100]), 1e-6)
-    model.set_params(alpha=3.0).partial_fit(X[100:], Y[100:])
-    assert_same(model, LRML(2, 3.0).fit(X, Y), 1e-6)
-    before = model.statistics_
-    total = before.xx.copy()
-    model.partial_fit(X[:30], Y[:30])
-    np.testing.assert_array_equal(before.xx, total)  # kept by the caller
-    twice = LRML(2, 3.0).fit(np.vstack([X, X[:30]]), np.vstack([Y, Y[:30]]))
-    again = pickle.loads(pickle.dumps(model.set_params(callback=None)))
-    assert_same(again, twice, 1e-6)
-    assert again.statistics_.n_rows == 270
 
 
 def test_a_fit_that_fails_changes_nothing(data):

@@ -27,7 +27,6 @@ from lrml.blocks import BlockError
 from lrml.core.arrays import HOST, Place
 from lrml.core.moments import Statistics
 from lrml.estimators import Kernel
-from lrml.thresholds import Cut
 from namespaces import assert_same, dispatching, place_named, places, put
 
 on_devices = pytest.mark.parametrize("place", [p for p in places() if p.id != "numpy"], indirect=True)
@@ -172,21 +171,6 @@ def test_labels_of_numpy_follow_x_and_keep_their_names(data, place):
     np.testing.assert_array_equal(home.toarray(), expected)
 
 
-@on_devices
-@pytest.mark.parametrize(
-    "model", [LRML(2, 3.0), LRML(1, 1.0, ridge=0.5, loss="logistic", tol=1e-6)], ids=repr
-)
-def test_warm_starts_go_on_from_the_model_on_the_device(model, data, place):
-    X, Y, _ = data["wide"]
-    model = clone(model).set_params(warm_start=True)
-    twin, given = clone(model).fit(X, Y), (put(place, X), put(place, Y))
-    cold = twin.n_iter_
-    with dispatching():
-        model.fit(*given).fit(*given)
-    assert model.n_iter_ == twin.fit(X, Y).n_iter_ < cold
-    assert model.objective_ == pytest.approx(twin.objective_, rel=1e-6)
-
-
 def test_rows_beyond_the_memory_of_a_device_are_summed_block_by_block(data, monkeypatch):
     place, (X, Y, weights) = place_named("strict-device1"), data["long"]
     expected = LRML(2, 3.0).fit(X, Y, weights)
@@ -230,20 +214,6 @@ def test_rows_on_a_device_are_not_summed_in_blocks(data, place):
 
 
 # Thresholds, searches, leave-one-out scores, paths
-
-
-@on_devices
-@pytest.mark.parametrize("form", ["device", "dense", "sparse"])
-@pytest.mark.parametrize("model", [LEML(2, ridge=1.0), MLTrace(2.0)], ids=repr)
-def test_a_threshold_for_each_label_lives_with_the_model(model, form, data, place):
-    X, Y, weights = data["long"]
-    model = clone(model).set_params(threshold=Cut(per_label=True))
-    expected = clone(model).fit(X, Y, weights).threshold_
-    if form == "device":
-        found = there(place, model, X, Y, weights)
-    else:
-        found = model.set_params(device=place).fit(sp.csr_array(X) if form == "sparse" else X, Y, weights)
-    assert_same(found.threshold_, expected, place if form == "device" else HOST, str(expected.dtype), 1e-4)
 
 
 SEARCHES = {
@@ -333,22 +303,3 @@ def test_kernel_values_are_those_of_scikit_learn(name, labels_of_few, place):
         assert_same(kernel(put(place, X[:7]), given), expected[:7], place, rtol=1e-12)
         if name == "rbf":  # no row has a distance from itself, though distances come from products
             assert bool(place.xp.all(place.xp.linalg.diagonal(kernel.matrix(given)) == 1.0))
-
-
-@on_devices
-@pytest.mark.parametrize("model", [LRML(2, 1.0, ridge=0.1), CPLST(2, ridge=0.1)], ids=repr)
-@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
-def test_a_kernel_fit_is_that_of_numpy(model, kernel, labels_of_few, place):
-    X, Y, weights = labels_of_few
-    X = pairwise_kernels(X, X, "rbf", gamma=0.1) if kernel == "precomputed" else X
-    model = clone(model).set_params(kernel=kernel)
-    found = there(place, model, X, Y, weights)
-    expected = clone(model).fit(X, Y, weights)
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
-    assert_same(found.intercept_, expected.intercept_, place, rtol=1e-6)
-    assert_same(found.singular_values_, expected.singular_values_, place, rtol=1e-6)
-    assert kernel == "precomputed" or Place.of(found.X_fit_) == place
-    if kernel == "rbf":  # by name, sparse rows are kept as they were given
-        by_name = clone(model).set_params(device=place, threshold="auto").fit(sp.csr_array(X), Y, weights)
-        assert sp.issparse(by_name.X_fit_)
-        assert_same(by_name.decision_function(X), expected.decision_function(X), HOST, rtol=1e-6)

@@ -95,18 +95,6 @@ def test_a_polynomial_kernel_is_its_explicit_features(data, others, model, weigh
     assert getattr(kernel, "theta_", None) == getattr(explicit, "theta_", None)
 
 
-@every_model
-@pytest.mark.parametrize("n_features", [6, 50])
-def test_precomputed_products_are_the_linear_model(make_problem, model, n_features):
-    X, Y = make_problem(40, n_features, 4)
-    given = clone(model).set_params(kernel="precomputed").fit(X @ X.T, Y)
-    linear = clone(model).fit(X, Y)
-    assert given.objective_ == pytest.approx(linear.objective_, rel=1e-9)
-    found, expected = given.decision_function(X[:9] @ X.T), linear.decision_function(X[:9])
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    np.testing.assert_allclose(X.T @ given.dual_coef_, linear.coef_.T, atol=1e-6)
-
-
 # The life of a model
 
 
@@ -176,14 +164,6 @@ def test_entries_that_are_there_twice_are_added_up(data, others, kernel, form):
     np.testing.assert_array_equal(twice.data, stored)  # those of the user stay as they are
 
 
-@pytest.mark.parametrize("kernel", ["laplacian", "rbf"])
-def test_long_indices(data, kernel):
-    X = sp.csr_array(data[0])
-    long = sp.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
-    assert long.indices.dtype == np.int64
-    np.testing.assert_allclose(Kernel(kernel)(long, long), Kernel(kernel)(data[0], data[0]), atol=1e-12)
-
-
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 def test_distances_do_not_see_a_shift_and_a_function_is_as_good_as_a_name(data, others, kernel):
     X, Y = data
@@ -193,18 +173,6 @@ def test_distances_do_not_see_a_shift_and_a_function_is_as_good_as_a_name(data, 
     norm = np.square if kernel == "rbf" else np.abs
     named = MLFro(0.3, kernel=lambda x, z: float(np.exp(-0.3 * np.sum(norm(x - z))))).fit(X, Y)
     np.testing.assert_allclose(named.decision_function(others), near, atol=1e-9)
-
-
-def test_warm_start(data):
-    X, Y = data
-    model = LRML(2, 0.5, ridge=0.1, kernel="rbf", tol=1e-10, warm_start=True).fit(X, Y)
-    first, steps = model.objective_, model.n_iter_
-    model.fit(X, Y)
-    assert model.history_["objective"][0] == pytest.approx(first, rel=1e-7)
-    assert model.n_iter_ < steps
-    cold = LRML(2, 0.5, ridge=0.1, kernel="rbf", gamma=2.0, tol=1e-10).fit(X, Y)
-    assert model.set_params(gamma=2.0).fit(X, Y).objective_ == pytest.approx(cold.objective_, rel=1e-6)
-    assert model.set_params(kernel="linear").fit(X[:, :3], Y).coef_.shape == (4, 3)
 
 
 def test_constant_rows_and_rounding_teach_nothing():

@@ -30,6 +30,7 @@ from lrml import (
 )
 from lrml.datasets import load_yeast
 from lrml.thresholds import Cut, best_threshold
+from model_checks import table
 
 
 @pytest.fixture(scope="module")
@@ -152,15 +153,6 @@ def test_a_row_far_from_all_others(far, d, alpha):
 # Penalties on singular values: estimates
 
 
-def wine():
-    """A real table as a multi-label problem: its classes, and whether some columns exceed their quartiles."""
-    X, y = load_wine(return_X_y=True)
-    hidden = X[:, ::4]
-    steps = [hidden > np.quantile(hidden, q, axis=0) for q in (0.25, 0.5, 0.75)]
-    X = StandardScaler().fit_transform(np.delete(X, np.s_[::4], axis=1))
-    return X[::2], np.hstack([y[:, None] == np.unique(y), *steps])[::2].astype(float)
-
-
 MODELS = {
     "LRML": LRML(2, 20.0, ridge=0.1, tol=1e-8),
     "LRML, strong": LRML(1, 60.0, tol=1e-8),
@@ -175,7 +167,8 @@ def test_estimates_are_far_closer_to_refitting_than_training_scores(yeast, name,
     if name == "yeast":
         X, Y = StandardScaler().fit_transform(yeast.train[0][:500]), yeast.train[1][:500]
     else:
-        X, Y = wine()
+        X, Y = (part[::2] for part in table(load_wine))
+        X = StandardScaler().fit_transform(X)
     model, rows = clone(model), np.random.default_rng(0).choice(len(X), 7, replace=False)
     expected = refitted(model, X, Y, rows)
     estimated, trained = model.leave_one_out_scores(X, Y)[rows], model.fit(X, Y).decision_function(X[rows])

@@ -88,17 +88,6 @@ def test_known_labels_are_regressed_on_the_rows_that_know_them(data, known, make
 # Unknown labels
 
 
-@EACH
-def test_all_observed_is_no_mask_bit_for_bit(data, loss):
-    X, Y = data
-    full = np.ones(Y.shape, dtype=bool)
-    plain = LRML(1, 1.0, loss=loss).fit(X, Y)
-    for observed in (full, sp.csr_array(full)):
-        model = LRML(1, 1.0, loss=loss).fit(X, Y, observed=observed)
-        np.testing.assert_array_equal(model.coef_, plain.coef_)
-        np.testing.assert_array_equal(model.intercept_, plain.intercept_)
-
-
 def test_one_unknown_label_of_a_row_without_weight_is_the_fit_by_moments(data):
     """By rows and by moments: two code paths, one optimum."""
     X, Y = data

@@ -106,23 +106,6 @@ def test_factors_of_a_wide_spectrum(smallest):
 # Tolerances that are reached
 
 
-@pytest.mark.parametrize(
-    ("shape", "seed", "theta", "alpha", "ridge"),
-    [
-        ((30, 4, 3), 2, 1, 1.5, 0.2),
-        ((15, 20, 6), 16, 2, 6.0, 0.0),
-        ((40, 5, 12), 7, 2, 6.0, 0.0),
-        *(((20, 8, 5), seed, 1 + seed % 2, 1.5, 0.0) for seed in range(3)),
-        *(((60, 6, 6), seed, 1 + 2 * (seed % 2), 0.3, 0.0) for seed in range(3)),
-    ],
-)
-def test_tight_tolerance_is_reached_on_small_problems(make_problem, oracle, shape, seed, theta, alpha, ridge):
-    X, Y = make_problem(*shape, seed=seed)
-    model = LRML(theta, alpha, ridge=ridge, tol=1e-13).fit(X, Y)
-    assert oracle(X, Y, theta, alpha, ridge=ridge).residual(model.coef_) <= 1.01e-6
-    assert model.status_ == Status.CONVERGED.value
-
-
 @settings(max_examples=40)
 @given(
     shape=st.tuples(st.integers(1, 25), st.integers(1, 8), st.integers(1, 8)),

@@ -6,14 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 
-from lrml import CPLST, LRML, MLFro, SpectralRegressor, lrml_path
+from lrml import LRML, MLFro, lrml_path
 from lrml.core.arrays import Place
 from lrml.core.moments import Statistics
 from lrml.estimators import LRMLPath, alpha_max
@@ -114,19 +112,6 @@ def test_alpha_max_is_the_slope_at_reduced_rank_regression(data, oracle, options
     assert alpha_max(*data, theta, ridge=ridge, **for_path) == pytest.approx(expected, rel=1e-8)
 
 
-@pytest.mark.parametrize("theta", [0, 1, 3])
-def test_alpha_max_is_where_the_tail_begins(data, oracle, theta):
-    largest = alpha_max(*data, theta)
-    above, below = (oracle(*data, theta, share * largest) for share in (1.001, 0.999))
-    W = reduced_rank(above)
-    assert above.residual(W.T) <= 1e-10
-    assert below.residual(W.T) >= 1e-5
-    model = LRML(theta, above.alpha).fit(*data)
-    assert model.rank_ == theta
-    assert_allclose(model.coef_, W.T, atol=1e-8)
-    assert LRML(theta, 0.9 * largest).fit(*data).rank_ > theta
-
-
 def test_alpha_max_of_several_thetas_and_where_nothing_is_penalised(data, make_problem):
     expected = [alpha_max(*data, theta, ridge=0.3) for theta in (3, 0, 1, 3)]
     for form in (list, tuple, np.array):
@@ -161,43 +146,7 @@ def test_every_model_is_what_it_says(make_problem, oracle, shape, options):
         check_model(model, oracle(X, Y, model.theta, model.alpha, model.ridge, **for_oracle), 1e-4)
 
 
-@settings(max_examples=40)
-@given(
-    seed=st.integers(0, 10**6),
-    shape=st.tuples(st.integers(4, 30), st.integers(2, 9), st.integers(2, 9)),
-    theta=st.integers(0, 4),
-    log_alphas=st.lists(st.floats(-3, 3), min_size=1, max_size=5),
-    ridge=st.sampled_from([0.0, 0.1, 10.0]),
-)
-def test_any_grid_gives_stationary_points_never_above_the_reduced_rank_end(
-    make_problem, oracle, seed, shape, theta, log_alphas, ridge
-):
-    X, Y = make_problem(*shape, seed=seed)
-    theta = min(theta, *shape[1:])
-    exactly = LRML(max_iter=20_000, tol=1e-11)
-    for model in lrml_path(X, Y, theta, [10**p for p in log_alphas], ridge, estimator=exactly):
-        case = oracle(X, Y, theta, model.alpha, ridge)
-        assert distance(case, model.coef_) <= 1e-3 * (1 + 1e-6)
-        A, B = stacked(case)
-        end = np.sum((B - A @ reduced_rank(case)) ** 2)  # of rank theta: no tail
-        assert model.objective_ <= end + 1e-11 * np.sum(B**2)
-
-
 # Both ends in closed form
-
-
-@pytest.mark.parametrize("ridge", [0.0, 4.0])
-def test_the_first_model_of_every_theta_is_reduced_rank_regression(yeast, ridge):
-    path = lrml_path(*yeast, ridges=ridge, n_alphas=5)
-    first = path[::5]
-    assert [model.theta_ for model in first] == [0, 1, 3, 6]
-    for model in first:
-        assert model.rank_ == model.theta
-        assert model.alpha == pytest.approx(alpha_max(*yeast, model.theta, ridge=ridge), rel=1e-8)
-        if model.theta:
-            expected = CPLST(model.theta, ridge=ridge).fit(*yeast)
-            assert_allclose(model.coef_, expected.coef_, atol=1e-8 * np.abs(expected.coef_).max())
-            assert model.objective_ == pytest.approx(expected.objective_, rel=1e-10)
 
 
 @EVERY_OPTION
@@ -282,26 +231,6 @@ def test_every_form_of_the_data_gives_the_same_models(data):
     assert list(framed[0].feature_names_in_) == list("abcdefg")
 
 
-def test_constant_features_labels_without_positives_and_real_targets(data, oracle):
-    X, Y = data
-    grid = {"thetas": [0, 2], "n_alphas": 4}
-    wide, plain = lrml_path(np.c_[X, np.full(60, 3.0)], Y, **grid), lrml_path(X, Y, **grid)
-    for model, twin in zip(wide, plain, strict=True):
-        assert_allclose(model.coef_, np.c_[twin.coef_, np.zeros(5)], atol=1e-8)
-    for model in lrml_path(np.ones((60, 3)), Y, [0, 1], [1.0, 0.0]):
-        assert model.rank_ == 0
-        assert_allclose(model.decision_function(np.ones((2, 3))), np.tile(Y.mean(axis=0), (2, 1)))
-    with_zeros = np.insert(Y, 2, 0, axis=1)
-    for fit_intercept in (True, False):
-        for model in lrml_path(X, with_zeros, **grid, estimator=LRML(fit_intercept=fit_intercept)):
-            assert model.intercept_[2] == -1
-            assert_allclose(model.coef_[2], 0, atol=1e-12)
-    real = X @ np.random.default_rng(0).normal(size=(7, 4)) + 5
-    regressor = SpectralRegressor(space="coefficients", tol=1e-9)
-    for model in lrml_path(X, real, [0, 2], [30.0, 1.0], 0.1, estimator=regressor):
-        check_model(model, oracle(X, real, model.theta, model.alpha, model.ridge), 1e-3)
-
-
 @pytest.mark.parametrize("estimator", [LRML(space="predictions"), LRML(space="predictions", kernel="rbf")])
 def test_models_on_the_predictions_and_of_a_kernel_are_single_fits(data, estimator):
     for grid in ({"ridges": [0.5, 2.0], "n_alphas": 3}, {"alphas": [9.0, 0.0], "ridges": 1.0}):
@@ -313,27 +242,6 @@ def test_models_on_the_predictions_and_of_a_kernel_are_single_fits(data, estimat
             assert model.objective_ == pytest.approx(single.objective_, rel=1e-9)
             assert_allclose(model.decision_function(data[0]), single.decision_function(data[0]), atol=1e-9)
     assert path[0].rank_ < path[1].rank_
-
-
-def test_more_labels_than_rank(data, oracle):
-    """X of rank 3 and labels that repeat: no more than 3 values can be penalised, or free."""
-    rng = np.random.default_rng(2)
-    X, Y = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 8)), np.tile(data[1], 2)
-    for model in lrml_path(X, Y, [0, 2], n_alphas=5, estimator=LRML(tol=1e-10)):
-        check_model(model, oracle(X, Y, model.theta, model.alpha), 1e-3)
-    exact = lrml_path(X, Y, [3, 8], n_alphas=5)
-    assert [(model.theta_, model.alpha_, model.rank_) for model in exact] == [(3, 0.0, 3), (8, 0.0, 3)]
-
-
-def test_factors_are_orthonormal_even_where_singular_values_span_many_orders():
-    rng = np.random.default_rng(1)
-    X, scales = rng.normal(size=(80, 12)), np.geomspace(1, 1e-6, 12)
-    Y = (X @ rng.normal(size=(12, 7)) > 0).astype(int)
-    path = lrml_path(X * scales, Y, [0, 2], alpha_ratio=1e-8)
-    assert max(model.factors_.s[0] / model.factors_.s[-1] for model in path if model.rank_) > 1e4
-    for model in path:
-        for side in (model.factors_.U, model.factors_.V):
-            assert_allclose(side.T @ side, np.eye(model.rank_), atol=1e-9)
 
 
 # Warnings and errors (parameters: test_door.py)
@@ -372,11 +280,3 @@ def test_more_features_than_memory_holds_take_a_subspace(monkeypatch, data):
     monkeypatch.setattr(Place, "memory", 100)
     found = lrml_path(*data, thetas=[0, 2], n_alphas=4, ridges=0.1).as_dict()
     assert_allclose(found["objective"], expected["objective"], rtol=1e-3)
-
-
-@pytest.mark.real_data
-def test_a_model_takes_few_decompositions(mulan):
-    columns = lrml_path(*mulan("bibtex").train, [32]).as_dict()
-    assert len(columns["n_iter"]) == 20
-    assert columns["converged"].all()
-    assert columns["n_iter"].mean() <= 8

@@ -130,21 +130,6 @@ def test_scores_beyond_all_numbers_are_refused_with_their_row(form, dtype):
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
-def test_only_the_cheaper_way_is_taken(form):
-    X, intercept = integers(0, 60, 30), integers(3, 30)
-    for rank, dearer in ((2, "coef_"), (30, "factors_")):
-        U, V = integers(1, 30, rank), integers(2, 30, rank)
-        model = hand_made(LRML(), U, V, intercept)
-        expected = X @ U @ V.T + intercept
-        if dearer == "factors_":
-            assert model.coef_.shape == (30, 30)  # kept
-            model.fitted_.factors.V[:] = np.nan
-        else:
-            model.coef_[:] = np.nan
-        np.testing.assert_array_equal(model.decision_function(FORMS[form](X)), expected)
-
-
-@pytest.mark.parametrize("form", sorted(FORMS))
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("rows", [1, 7, 100])
 def test_neither_blocks_nor_threads_change_anything(monkeypatch, form, threads, rows):

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lrml import LRML, MLFro, SpectralRegressor
+from lrml import LRML, SpectralRegressor
 from lrml.estimators import _fitted
-from lrml.solvers import Factors
 from namespaces import assert_same, dispatching, place_named, places, put
 
 elsewhere = pytest.mark.parametrize("place", [p for p in places() if p.id != "numpy"], indirect=True)
@@ -89,18 +88,6 @@ def test_blocks_of_rows_and_labels_are_put_together(data, place, monkeypatch):
                 found, expected = twin.predict_top_k(there, k), model.predict_top_k(X_new, k)
                 assert_same(found.labels, expected.labels, place, dtype="int64")
                 assert_same(found.scores, expected.scores, place, rtol=1e-12)
-
-
-@elsewhere
-def test_ties_go_to_the_first_label(place):
-    X, Y = np.eye(4), np.eye(4, dtype=int)[:, [0, 1, 2, 3, 0, 1]]  # of full rank: no factors
-    model = MLFro(1.0, fit_intercept=False).fit(X, Y)
-    scores = np.tile([0.0, 1.0, -0.0, 1.0, -2.0, 0.0], (4, 1))
-    factors = Factors(np.eye(4), np.ones(4), scores.T.copy())
-    model.fitted_ = replace(model.fitted_, factors=factors, intercept=np.zeros(6))
-    with dispatching():
-        found = moved(model, place).predict_top_k(put(place, X), 6)
-    assert_same(found.labels, np.tile([1, 3, 0, 2, 5, 4], (4, 1)), place, dtype="int64")
 
 
 @elsewhere

@@ -16,13 +16,8 @@ from lrml.core.arrays import Place
 from lrml.core.coordinates import road_of
 from lrml.core.rows import Rows
 from lrml.estimators import alpha_max
+from model_checks import WEIGHTS
 from roads import always, take_road
-
-WEIGHTS = {
-    "unweighted": lambda n: None,
-    "weighted": lambda n: np.linspace(0.2, 2.0, n),
-    "some without weight": lambda n: np.where(np.arange(n) % 4 == 0, 0.0, np.linspace(0.2, 2.0, n)),
-}
 
 
 def wide_problem(n=24, d=60, n_labels=5, *, seed=0, sparse=False, far=False):
@@ -103,15 +98,6 @@ def test_the_objective_is_that_of_the_definition(oracle, n, extra, n_labels, see
     b = np.where(model.unseen_labels_, 0.0, model.intercept_)  # -1 marks a label that was never seen
     assert model.objective_ == pytest.approx(truth.objective(model.coef_, b), rel=1e-9)
     assert model.rank_ <= n - intercept
-
-
-def test_a_million_features():
-    X, Y = wide_problem(20, 40, 3, sparse=True)
-    columns = np.random.default_rng(0).permutation(1_000_000)[:40]
-    wide = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(20, 1_000_000))
-    small, large = LRML(1, 1.0).fit(X, Y), LRML(1, 1.0).fit(wide, Y)
-    np.testing.assert_allclose(large.coef_[:, columns], small.coef_, atol=1e-10)
-    assert np.abs(np.delete(large.coef_, columns, axis=1)).max() < 1e-14
 
 
 def test_features_of_very_different_scales(monkeypatch):

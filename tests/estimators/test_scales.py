@@ -16,6 +16,7 @@ from sklearn.datasets import load_wine
 from lrml import LEML, LRML, MLFro, MLTrace, lrml_path
 from lrml.core.losses import LOSSES
 from lrml.estimators import alpha_max
+from model_checks import table
 
 SCALINGS = {
     "raw": lambda X: X,
@@ -25,14 +26,6 @@ SCALINGS = {
     "all scales": lambda X: X * 10 ** np.random.default_rng(0).uniform(-3, 3, X.shape[1]),
 }
 SCALED = pytest.mark.parametrize("scaling", SCALINGS.values(), ids=SCALINGS)
-
-
-def table(load):
-    """A table of scikit-learn as multi-label data: its classes, and every fourth column in three steps."""
-    X, target = load(return_X_y=True)
-    held, X = X[:, ::4], np.delete(X, np.s_[::4], axis=1)
-    steps = [held > np.quantile(held, q, axis=0) for q in (0.25, 0.5, 0.75)]
-    return X, np.hstack([target[:, None] == np.unique(target), *steps]).astype(float)
 
 
 def noisy(seed, n, d, n_labels):

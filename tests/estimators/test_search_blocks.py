@@ -28,6 +28,7 @@ from lrml import (
 )
 from lrml.blocks import BlockError, BlockSource, Checkpoint, added
 from lrml.metrics import average_precision
+from model_checks import blocks_of
 
 SEARCHES = [
     LRMLCV(LRML(threshold="auto"), thetas=[0, 2], random_state=3),
@@ -50,11 +51,6 @@ def data():
     weights = rng.uniform(0.1, 2.0, 400)
     weights[80:100] = 0.0
     return X, Y, weights
-
-
-def blocks_of(data, edges):
-    """Cut arrays at some rows."""
-    return [tuple(part[a:b] for part in data) for a, b in pairwise([0, *edges, data[0].shape[0]])]
 
 
 def draws(edges, seed):
@@ -104,27 +100,6 @@ def test_leave_one_out_scores_are_those_of_all_rows(data):
     some = np.where(np.arange(400) < 30, 1.0, w)
     mixed = [(X[:30], Y[:30]), (X[30:], Y[30:], w[30:])]
     assert_same(clone(search).fit_blocks(mixed), search.fit(X, Y, some))
-
-
-def test_a_penalty_is_judged_on_folds_of_the_blocks(data):
-    X, Y, _ = data
-    search = LRMLCV(thetas=[0, 2], random_state=3).fit_blocks(blocks_of((X, Y), [150]))
-    table, params = search.cv_results_, search.cv_results_["params"]
-    splits = folds_of([150], 3, [0.2, 0.4, 0.6, 0.8, 1.0])
-
-    def scores(one):
-        model = LRML(**one, space="predictions")
-        pairs = ((model.fit(X[train], Y[train]), test) for train, test in splits)
-        return np.concatenate([
-            average_precision(Y[test], model.decision_function(X[test]), per_example=True)
-            for model, test in pairs
-        ])  # fmt: skip
-
-    rival = next(one for one in params if one["ridge"] == search.search_["ridge"] and not one["alpha"])
-    for place in np.flatnonzero(table["param_alpha"] > 0)[:3]:
-        lead = np.nanmean(scores(params[place]) - scores(rival))
-        expected = search.search_["ridge_score"] + lead
-        assert table["mean_test_score"][place] == pytest.approx(expected, abs=1e-6)
 
 
 def test_more_rows_than_the_sample_holds(data, monkeypatch):

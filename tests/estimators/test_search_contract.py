@@ -158,24 +158,6 @@ def test_default_grids_on_odd_shapes(make_problem, kind, n, d, n_labels, cv):
     assert np.isfinite(model.best_score_)
 
 
-@PAIRS
-def test_labels_without_positive_examples_and_constant_features(data, model, plain):
-    X, Y = np.c_[data[0], np.full(70, 300.0)], data[1].copy()
-    Y[:, 1] = 0
-    folds = KFold(3)
-    model = clone(model).set_params(cv=folds)
-    never = clone(model).fit(X, Y)
-    assert never.unseen_labels_.tolist() == [False, True, False, False]
-    np.testing.assert_allclose(never.decision_function(X)[:, 1], -1, rtol=1e-9)
-    Y[25:30, 1] = 1  # all in the second fold
-    model.set_params(scoring=lambda Y, S: -float(np.mean((Y - S) ** 2))).fit(X, Y)
-    train, test = list(folds.split(X))[1]
-    for params, score in zip(*(model.cv_results_[k] for k in ("params", "split1_test_score")), strict=True):
-        scores = clone(plain).set_params(**params).fit(X[train], Y[train]).decision_function(X[test])
-        np.testing.assert_allclose(scores[:, 1], -1, rtol=1e-9)
-        assert score == pytest.approx(-np.mean((Y[test] - scores) ** 2), rel=0.01)
-
-
 @pytest.mark.parametrize("name", ["LRMLCV", "MLTraceCV", "MLFroCV", "LEMLCV"])
 @pytest.mark.parametrize("as_nan", [True, False])
 def test_unknown_labels(data, name, as_nan):

@@ -13,16 +13,13 @@ from lrml import MLFro, MLFroCV, metrics
 from lrml.core.rows import Rows
 from lrml.estimators import _splits
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
+from model_checks import squared_error
 
 FIELDS = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
 
 
 def random_labels(n, n_labels=3, seed=0):
     return (np.random.default_rng(seed).random((n, n_labels)) < 0.4).astype(np.int64)
-
-
-def squared_error(Y, S):
-    return -float(np.mean(((Y.toarray() if sp.issparse(Y) else Y) - S) ** 2))
 
 
 def held_out_scores(cv, Y, seed=0):

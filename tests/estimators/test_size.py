@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
-from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLTrace, MLTraceCV, lrml_path, metrics
+from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLTrace, MLTraceCV, metrics
 from lrml.datasets import make_low_rank_multilabel
 
 MODELS = {
@@ -61,21 +61,6 @@ def test_a_kernel_model_keeps_its_rows(rows, form):
     given = MLFro(1.0, kernel="precomputed").fit(X @ X.T, Y) if form is np.asarray else None
     assert given is None or given.nbytes_ == stored_bytes(given.dual_coef_, given.intercept_)
     assert not hasattr(LRML(), "nbytes_")
-
-
-def test_sizes_along_a_path(rows):
-    path = lrml_path(*rows, thetas=[0, 2], n_alphas=6)
-    columns = path.as_dict()
-    expected = [
-        min(stored_bytes(*model.factors_), stored_bytes(model.coef_)) + stored_bytes(model.intercept_)
-        for model in path
-    ]
-    np.testing.assert_array_equal(columns["nbytes"], expected)
-    assert len(set(expected)) > 3
-    model = path[1]
-    fitted = LRML(model.theta, model.alpha, ridge=model.ridge).fit(*rows)
-    assert fitted.rank_ == model.rank_
-    assert fitted.nbytes_ == model.nbytes_
 
 
 def mean_and_error(values):
@@ -146,9 +131,3 @@ def test_a_simpler_model_may_lose_the_error_on_folds_too(seed):
     ]
     assert ranks[0] >= ranks[1] >= ranks[2]
     assert ranks[1] < 20
-
-
-def test_labels_that_need_no_features_leave_nothing_to_make_smaller():
-    X = np.random.default_rng(0).standard_normal((30, 4))
-    found = LRMLCV(rule="smallest", random_state=0).fit(X, np.ones((30, 3)))
-    assert found.nbytes_ <= (4 * 3 + 3) * 8

@@ -6,18 +6,14 @@ import inspect
 import traceback
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import is_classifier, is_regressor
 from sklearn.metrics import label_ranking_average_precision_score, r2_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace, SpectralRegressor
 from lrml.core.losses import LOSSES
-from lrml.solvers import Algorithm1
 
 # The official checks
 
@@ -91,17 +87,6 @@ def test_kinds_parameters_and_words(data):
         LRML().set_params(C=1.0)
 
 
-@pytest.mark.parametrize("solver", ["auto", Algorithm1(gamma=1.0)], ids=["name", "object"])
-def test_fit_leaves_the_parameters_alone(data, solver):
-    threshold = np.full(4, 0.4)
-    model = LRML(theta=0.5, solver=solver, threshold=threshold, max_iter=30)
-    before, inside = model.get_params(), dict(getattr(solver, "__dict__", {}))
-    model.fit(*data)
-    assert all(value is before[name] for name, value in model.get_params().items())
-    assert dict(getattr(solver, "__dict__", {})) == inside  # it may serve other estimators as well
-    np.testing.assert_array_equal(threshold, 0.4)
-
-
 # score
 
 
@@ -133,17 +118,3 @@ def test_score_is_the_label_ranking_average_precision_or_r2(data, weighted):
 
 
 # Around the estimator
-
-
-def test_pipeline_carries_feature_names(data):
-    X, Y = data
-    frame = pd.DataFrame(X, columns=list("abcde"))
-    pipeline = make_pipeline(StandardScaler(), LRML(theta=1, alpha=2.0)).set_output(transform="pandas")
-    pipeline.fit(frame, Y)
-    assert pipeline[-1].feature_names_in_.tolist() == list("abcde")
-    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    by_hand = LRML(theta=1, alpha=2.0).fit(scaled, Y)
-    found, expected = pipeline.decision_function(frame), by_hand.decision_function(scaled)
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
-    np.testing.assert_array_equal(pipeline.predict(frame), by_hand.predict(scaled))
-    assert pipeline.score(frame, Y) == pytest.approx(by_hand.score(scaled, Y))

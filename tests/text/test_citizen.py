@@ -5,13 +5,12 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -66,18 +65,6 @@ def test_its_tags_and_its_picture(documents):
     for one in (tagger, tagger.fit(*documents), TextTagger()):
         assert "TextTagger" in estimator_html_repr(one)
     assert "MLFro" in estimator_html_repr(tagger)
-
-
-@pytest.mark.filterwarnings("ignore:score leaves out")
-def test_cross_validation_takes_tag_lists(documents):
-    scores = cross_val_score(
-        TextTagger(MLFro(0.1)), np.array(documents.texts), pd.Series(documents.tags), cv=FOLDS
-    )
-    for fold, (train, test) in enumerate(FOLDS.split(documents.texts)):
-        tagger = TextTagger(MLFro(0.1))
-        tagger.fit([documents.texts[i] for i in train], [documents.tags[i] for i in train])
-        score = tagger.score([documents.texts[i] for i in test], [documents.tags[i] for i in test])
-        assert scores[fold] == pytest.approx(score)
 
 
 def test_top_k_through_pipelines_and_searches(documents):

@@ -202,13 +202,6 @@ def test_binarize_is_that_of_scikit_learn_for_known_tags(tagger, tags):
     assert unknown.total() == sum(map(len, tags)) - sum(map(len, known))
 
 
-@settings(max_examples=25)
-@given(st.lists(st.text(alphabet="chesimagtxr "), min_size=1, max_size=5))
-def test_predictions_are_the_scores_above_the_threshold(tagger, texts):
-    above = tagger.decision_function(texts) >= 0.5
-    assert tagger.predict(texts) == [list(tagger.classes_[row]) for row in above]
-
-
 def test_many_texts_get_the_squared_hinge(documents, monkeypatch):
     monkeypatch.setattr("lrml.text._MANY_TEXTS", len(documents.texts))
     assert TextTagger().fit(*documents).model_.loss_ == "squared_hinge"
