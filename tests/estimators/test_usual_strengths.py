@@ -87,7 +87,7 @@ def test_ridge_minimises_generalised_cross_validation(data, loss, form):
     scale = bend_by_definition(Y, loss, w / weights.sum() * len(Y))
     ends = [ridge_by_definition(X, share, weights) for share in (0.9, 0.01)]
     tried = validation_by_definition(X, slopes, weights, np.geomspace(*ends, 200))
-    found = validation_by_definition(X, slopes, weights, model.ridge_ / scale)[0]
+    found = validation_by_definition(X, slopes, weights, 2.0 * model.ridge_ / scale)[0]
     assert found == pytest.approx(tried.min(), rel=1e-3)
     assert tried.max() > 1.1 * tried.min()
     assert model.alpha_ == 0.0
@@ -128,7 +128,7 @@ def test_ridge_without_a_decomposition_predicts_new_rows(name, form, loss, monke
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = model.fit(form(X), Y).ridge_
         assert model.fit(form(X), Y).ridge_ == found > 0  # it does not depend on chance
-        found /= bend_by_definition(Y, loss, np.ones_like(Y))
+        found *= 2.0 / bend_by_definition(Y, loss, np.ones_like(Y))
     centred = X - X.mean(axis=0)
     P, s, Qt = np.linalg.svd(centred, full_matrices=False)
     P, s, Qt = P[:, s > 1e-9 * s[0]], s[s > 1e-9 * s[0]], Qt[s > 1e-9 * s[0]]
@@ -148,13 +148,13 @@ def test_ridge_without_a_decomposition_predicts_new_rows(name, form, loss, monke
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("theta", [0, 2])
-def test_the_default_ridge_is_half_of_the_best_one_beside_free_values(data, theta, loss, masked):
+def test_members_share_a_default_ridge_beside_free_values(data, theta, loss, masked):
     X, Y = data
     known = np.random.default_rng(0).random(Y.shape) < 0.6 if masked else None
     model = LRML(theta, loss=loss, space="coefficients").fit(X, Y, observed=known)
-    best = LEML(3, loss=loss).fit(X, Y, observed=known).ridge_
-    assert model.ridge_ == (0.0 if theta == 0 else pytest.approx(0.5 * best))
-    assert MLFro(loss=loss).fit(X, Y, observed=known).alpha_ == pytest.approx(0.5 * best)
+    usual = LEML(3, loss=loss).fit(X, Y, observed=known).ridge_
+    assert model.ridge_ == (0.0 if theta == 0 else usual)
+    assert MLFro(loss=loss).fit(X, Y, observed=known).alpha_ == usual
     twin = LRML(theta, model.alpha_, loss=loss, ridge=model.ridge_).fit(X, Y, observed=known)
     assert strengths(twin) == strengths(model)
     np.testing.assert_array_equal(twin.coef_, model.coef_)
@@ -185,7 +185,7 @@ def test_the_default_alpha_is_the_noise_along_the_best_ridge(data, kind, loss, f
     known = rng.random(Y.shape) < 0.6 if form == "masked" else np.ones(Y.shape, dtype=bool)
     given = {"sample_weight": weights, "observed": known}
     bend = bend_by_definition(Y, loss, weights[:, None] * known / weights.sum() * len(Y))
-    ridge = LEML(3, loss=loss).fit(X, Y, **given).ridge_ / bend
+    ridge = 2.0 * LEML(3, loss=loss).fit(X, Y, **given).ridge_ / bend
     energy = np.sum(weights[:, None] * slopes_by_definition(Y, loss, known, weights) ** 2)
     n_rows = weights.sum() ** 2 / np.sum(weights**2)
     model = kind(loss=loss, space="coefficients")

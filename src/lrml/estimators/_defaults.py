@@ -67,7 +67,7 @@ class Spec:
     given: Penalty | None = None  # in place of the tail sum
     space: str = "coefficients"  # σ are the singular values of W; or, for "predictions", of X̃W
     fit_intercept: bool = True
-    ridge_share: float = 1.0  # the default ridge, over the one with the least squared error
+    ridge_share: float = WEAK  # the default ridge, over the one with the least squared error
     road: str = "auto"  # the coordinates that the user has asked for
     solver: str | Phase = "auto"
     max_iter: int | None = None

@@ -43,9 +43,10 @@ class LEML(LabelModel, Member):
     alpha : float, default=0.0
         Strength of the paper's penalty, a trace norm. From ‖∇f(0)‖₂ on, W is 0.
     ridge : float, optional
-        Strength of the ridge penalty. By default 0 if alpha is given; otherwise that with the least
-        generalised cross-validation error of ridge regression, ‖(I − H_ρ)Y‖² / (n − 1 − 1.05 tr H_ρ)² with
-        H_ρ = X(XᵀX + ρ)⁻¹Xᵀ, X and Y centred, times the curvature of the loss relative to squares.
+        Strength of the ridge penalty. By default 0 if alpha is given; otherwise half of that with the least
+        generalised cross-validation error of ridge regression, as less of it ranks labels better:
+        ‖(I − H_ρ)Y‖² / (n − 1 − 1.05 tr H_ρ)² with H_ρ = X(XᵀX + ρ)⁻¹Xᵀ, X and Y centred, times the
+        curvature of the loss relative to squares.
     tol : float, optional
         As in `LRML`; 1e-6 by default where sums suffice, and 1e-4 elsewhere.
     loss, fit_intercept, threshold, max_iter, warm_start, callback, device, verbose

@@ -12,7 +12,7 @@ from lrml.core.checks import check_count
 from lrml.core.coordinates import ROADS, road_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
-from lrml.estimators._defaults import USUAL_THETA, WEAK, Spec
+from lrml.estimators._defaults import USUAL_THETA, Spec
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
 from lrml.estimators._parameters import Parameters
@@ -44,10 +44,10 @@ class LRML(LabelModel, Member):
     alpha : float, optional
         Strength of the penalty, the paper's C (an inverse strength in scikit-learn). By default what noise
         alone would bring: ½ √2 ‖Y − 1ȳᵀ‖_F / √n for predictions, ‖G‖_F √(ρ/n) for coefficients, G the slopes
-        of the loss at the best constant scores, ρ the default ridge of `LEML` for squares.
+        of the loss at the best constant scores, ρ twice the default ridge of `LEML` for squares.
     ridge : float, optional
-        Strength of a squared Frobenius norm. By default half of that of `LEML`; for coefficients 0 beside a
-        given alpha with the squared loss, as in the paper, and for trace norms.
+        Strength of a squared Frobenius norm. By default that of `LEML`; for coefficients 0 beside a given
+        alpha with the squared loss, as in the paper, and for trace norms.
     space : {"predictions", "coefficients"}, optional
         Whose singular values are penalised. By default those of the predictions where alpha follows the data,
         with the squared loss and no iterative ``solver`` (with unknown labels, except in a subspace); else
@@ -166,7 +166,7 @@ class LRML(LabelModel, Member):
         bare = (squared and alpha is not None) or (theta == 0 and alpha != 0)
         if ridge is None and space == "coefficients" and bare:
             ridge = 0.0
-        return Spec.of(self, params, theta=theta, space=space, alpha=alpha, ridge=ridge, ridge_share=WEAK)
+        return Spec.of(self, params, theta=theta, space=space, alpha=alpha, ridge=ridge)
 
 
 class MLTrace(LabelModel, Member):
@@ -264,7 +264,7 @@ class MLFro(LabelModel, Member):
     Parameters
     ----------
     alpha : float, optional
-        0 is the least-squares solution of smallest norm. By default half of the default ridge of `LEML`.
+        0 is the least-squares solution of smallest norm. By default the default ridge of `LEML`.
     tol : float, default=1e-5
         As in `LRML`, if there are iterations. With a small alpha, probabilities may then be off by a few
         percent; 1e-12 agrees with scikit-learn.
@@ -314,7 +314,7 @@ class MLFro(LabelModel, Member):
         self.verbose = verbose
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
-        return Spec.of(self, params, ridge=params.alpha, ridge_share=WEAK, tols=(1e-4, 1e-5))
+        return Spec.of(self, params, ridge=params.alpha, tols=(1e-4, 1e-5))
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         found = super()._solved(rows, params)
