@@ -115,7 +115,17 @@ def test_every_format_can_be_named(folder, call):
 def test_predictions_are_those_of_the_model_in_every_format(folder, call, suffix):
     out = folder / f"tags.{suffix}"
     call(
-        "predict", folder / "model.lrml", folder / "new.csv", "-k", 2, "-o", out, "--block", 7, "--keep", "id"
+        "predict",
+        folder / "model.lrml",
+        folder / "new.csv",
+        "-k",
+        2,
+        "-o",
+        out,
+        "--read",
+        "rows=7",
+        "--keep",
+        "id",
     )
     texts, _ = tagged_texts(30, seed=1)
     labels, scores = lrml.load(folder / "model.lrml").predict_top_k(texts, 2)

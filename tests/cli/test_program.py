@@ -50,7 +50,7 @@ def test_arguments_are_read_without_slow_imports(arguments):
         ("reprodcue", "'reprodcue'.*'reproduce'"),
         ("--wat", "--wat"),
         ("fit data --wat", "--wat"),
-        ("predict model data --block 0", "'--block'"),
+        ("predict model data -k x", "'-k'"),
         ("datasets describe", "NAME|PATH"),
     ],
 )

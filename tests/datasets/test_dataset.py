@@ -92,8 +92,8 @@ def test_columns_are_matched_by_name(have, wanted, is_sparse, seed):
 def test_rows_of_parts_are_put_together():
     first = Dataset("a", sparse.csr_array(X), sparse.csr_array(Y), provenance="here")
     wide = Dataset("b", sparse.csr_array(np.eye(3)), sparse.csr_array(np.eye(3)), provenance="there")
-    both = Dataset.concat([first, wide], split=True)
-    assert (both.name, both.shape, both.n_train, both.provenance) == ("a", (6, 3, 3), 3, "here; there")
+    both = Dataset.concat([first, wide])
+    assert (both.name, both.shape, both.provenance) == ("a", (6, 3, 3), "here; there")
     assert_array_equal(both.X.toarray()[3:], np.eye(3))
     one, two = Dataset("a", X, Y, None, ["p", "q"]), Dataset("b", X, Y, None, ["q", "r"])
     listed = Dataset.concat([one, two], listed=True)
@@ -148,7 +148,7 @@ def test_numbered_names():
 
 def test_texts():
     texts = TextDataset("toy", ["a", " ", "c"], [["p"], (), ("q", "p")])
-    assert (len(texts), texts.n_empty, texts.tag_names) == (3, 1, ("p", "q"))
+    assert (len(texts), texts.n_empty, texts.label_names) == (3, 1, ("p", "q"))
     assert repr(texts) == "<TextDataset toy: 3 texts, 1 empty, 2 tags>"
     assert texts.rows(np.array([2, 0])).tags == (("q", "p"), ("p",))
     assert texts.rows(slice(1, None)).X == (" ", "c")

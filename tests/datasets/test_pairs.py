@@ -105,11 +105,11 @@ def test_blocks_that_begin_to_count_elsewhere(tmp_path):
         assert_array_equal(source.read().X.toarray(), expected)
         assert_array_equal(np.vstack([block.X.toarray() for block in source]), expected)
     with pytest.raises(ValueError, match="zero_based"):
-        list(open_source(tmp_path / "toy.svm").aligned(Columns(NumberedNames("feature", 3), None)).blocks(1))
-    blocks = open_source(tmp_path / "toy.svm", zero_based=True).aligned(
+        list(open_source(tmp_path / "toy.svm", rows=1).aligned(Columns(NumberedNames("feature", 3), None)))
+    blocks = open_source(tmp_path / "toy.svm", rows=1, zero_based=True).aligned(
         Columns(NumberedNames("feature", 3), None)
     )
-    assert_array_equal(np.vstack([X.toarray() for X, _ in blocks.blocks(1)]), expected)
+    assert_array_equal(np.vstack([X.toarray() for X, _ in blocks]), expected)
 
 
 _ENTRY = st.one_of(st.just(0.0), st.floats(allow_nan=False, allow_infinity=False))

@@ -173,14 +173,14 @@ def test_what_was_written_is_read_whole_in_blocks_and_from_any_block_on(tmp_path
 
 @pytest.mark.parametrize(("case", "suffix"), EVERY)
 def test_rows_in_the_columns_of_a_model(tmp_path, case, suffix):
-    source = open_source(case.write(tmp_path, suffix), **case.options)
+    source = open_source(case.write(tmp_path, suffix), rows=3, **case.options)
     labels = ("sweet", "other", "red")
     order = [3, 0, 2] if not case.numbered else [0, 1, 2]
     features = NumberedNames("feature", 3) if case.numbered else ("x3", "x0", "x2")
     if case.numbered:
         labels = NumberedNames("label", 2)
     aligned = source.aligned(Columns(None if case.texts else features, labels))
-    blocks = list(aligned.blocks(3))
+    blocks = list(aligned)
     if case.texts:
         assert [text for X, _ in blocks for text in X] == TEXTS
     else:

@@ -196,7 +196,7 @@ def test_embeddings_beside_a_table_of_labels(tmp_path, write, array, table):
     assert [block.first_row for block in source.blocks(start=1)] == [3, 6]
     assert [part.identity() for part in source.parts()] == [source.identity()]
     (_, known), *_ = source.aligned(Columns(NumberedNames("feature", 4), ("r", "p")))
-    assert_array_equal(dense(known), Y[:, [2, 0]])
+    assert_array_equal(dense(known), Y[:3, [2, 0]])
     alone = open_source(path, roles=source.roles, unlabelled=True)  # to predict
     assert [block.shape for block in alone.blocks(4)] == [(4, 4, 0), (3, 4, 0)]
     twice = open_source([path, path, beside, beside])

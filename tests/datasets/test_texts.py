@@ -267,7 +267,7 @@ def test_any_texts_come_back(rows, suffix, tmp_path_factory):
 
 def test_made_texts_can_be_learnt():
     made = make_tagged_texts(600)
-    assert (made.texts, len(made.tag_names)) == (make_tagged_texts(600).texts, 15)
+    assert (made.texts, len(made.label_names)) == (make_tagged_texts(600).texts, 15)
     assert made.texts != make_tagged_texts(600, random_state=1).texts
     Y = MultiLabelBinarizer().fit_transform(made.tags)
     model = make_pipeline(TfidfVectorizer(), RidgeClassifier()).fit(made.texts[:400], Y[:400])

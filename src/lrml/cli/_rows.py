@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from lrml.datasets import Source
 
 
+_ROWS = 1000  # whose scores are in memory at one time
+
+
 class Training(NamedTuple):
     """Rows to learn from, in memory, and how they were read."""
 
@@ -52,7 +55,7 @@ class Training(NamedTuple):
         rows, n = self.rows, self.n_rows
         part = "" if n == len(self.whole) else f" (the training rows of {len(self.whole):,d})"
         if hasattr(rows, "texts"):
-            tags = counted(len(rows.tag_names), "different tag")
+            tags = counted(len(rows.label_names), "different tag")
             notes = [f"{rows.name}: {counted(n, 'text')}{part}, {tags}"]
             notes += [f"{rows.n_empty:,d} of the texts are empty"] if rows.n_empty else []
         else:
@@ -63,10 +66,9 @@ class Training(NamedTuple):
 
     def fit(self, estimator: Any) -> Any:
         """Fit, and give the model the names of the columns, which arrays do not have."""
-        if hasattr(self.rows, "texts"):
-            return estimator.fit(self.rows.texts, self.rows.tags)
         model = estimator.fit(self.rows.X, self.rows.targets)
-        name_columns(model, self.rows.feature_names, self.rows.label_names)
+        if not hasattr(self.rows, "texts"):
+            name_columns(model, self.rows.feature_names, self.rows.label_names)
         return model
 
     def split(self, held_out: float, seed: int) -> tuple[Training, Any]:
@@ -97,6 +99,7 @@ class RowsForModel:
         self.remarks, self.n_done = list[str](), 0
         self.inner = inner.unnamed()  # columns are put in order here
         options = {} if data.name in mulan_entries() else {"unlabelled": not labelled}
+        data = data.with_defaults({"rows": _ROWS})
         kept = Roles.of({**summary.get("reading", {}), "kind": "text" if texts else "numbers"})
         said = data.reading.keys() & {"text", "tags"}
         try:
@@ -128,14 +131,14 @@ class RowsForModel:
         self.source, self.aligned = source, source.aligned(Columns(features, labels))
 
     def answers(
-        self, method: Callable[[Any, Any], Any], rows: int = 1000, tell: Callable[[str], None] | None = None
+        self, method: Callable[[Any, Any], Any], tell: Callable[[str], None] | None = None
     ) -> Iterator[tuple[Any, Any]]:
         """Yield method(model, features) of each block, with its labels; tell now and then how far it is."""
         from lrml._progress import Reading
 
         told = Reading(tell)
         told.begin()
-        for number, (X, labels) in enumerate(self.aligned.blocks(rows), start=1):
+        for number, (X, labels) in enumerate(self.aligned, start=1):
             texts = isinstance(X, list)
             if not texts:
                 check_complete(X)

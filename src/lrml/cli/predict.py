@@ -30,7 +30,6 @@ def predict(
     assigned: Annotated[bool, typer.Option("--assigned", help=_ASSIGNED)] = False,
     threshold: Annotated[float | None, option("X", _CUT)] = None,
     keep: Annotated[str | None, option("COLUMN", _KEEP)] = None,
-    block: Annotated[int, typer.Option(metavar="N", min=1, help="Rows that are read at a time.")] = 1000,
     force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
@@ -40,7 +39,8 @@ def predict(
 
     A model of texts reads the files that lrml fit reads, a .txt file with one text a line, or standard input
     (-), one text a line. A model of numbers reads files of numbers, with or without labels; of a dataset with
-    a split, the test rows. Rows are read and written in blocks, so files may be of any length.
+    a split, the test rows. Rows are read and written in blocks, of 1000 or as many as --read rows=N says, so
+    files may be of any length.
 
     \b
     For example:
@@ -60,10 +60,10 @@ def predict(
     k = min(5, n_labels) if k is None else k
     if not 1 <= k <= n_labels:
         raise ValueError(f"-k is {k}, and the model has {n_labels} labels. Pass 1 to {n_labels}.")
-    kept = None if keep is None else _column(data, keep, block)
+    kept = None if keep is None else _column(data, keep, rows.source.rows)
     tell = None if output is None else tell_progress
     with _sink(output, k, as_json, keep) as write:
-        for found, _ in rows.answers(lambda model, X: Prediction.of(model, X, k), block, tell):
+        for found, _ in rows.answers(lambda model, X: Prediction.of(model, X, k), tell):
             told = found.scores if found.probabilities is None else found.probabilities
             reached = found.assigned if threshold is None else told >= threshold
             cut = assigned or threshold is not None
@@ -84,8 +84,8 @@ def predict(
 def _column(data: Data, name: str, rows: int) -> Iterator[list[str]]:
     """Yield the cells of a column, block by block: as if it were the text."""
     reading = {key: one for key, one in data.reading.items() if key in ("format", "delimiter")}
-    source = Data(data.paths, reading).open(text=[name], tags=False)
-    return (list(block.texts) for block in source.test.raw_blocks(rows))
+    source = Data(data.paths, reading).open(text=[name], tags=False, rows=rows)
+    return (list(block.texts) for block in source.test.raw_blocks())
 
 
 @contextmanager

@@ -294,8 +294,8 @@ class Dataset:
         return replace(self, X=X, Y=Y, unknown=unknown, feature_names=features, label_names=labels)
 
     @classmethod
-    def concat(cls, parts: Sequence[Dataset], *, split: bool = False, listed: bool = False) -> Dataset:
-        """Put rows together, with a split after the first part if asked for.
+    def concat(cls, parts: Sequence[Dataset], *, listed: bool = False) -> Dataset:
+        """Put rows together, without a split.
 
         All parts have the same columns, except that numbered ones are widened to the longest, and that labels
         which come from lists (``listed``) are those of all parts, sorted.
@@ -317,7 +317,7 @@ class Dataset:
             Y=None if columns.labels is None else _stacked([part.Y for part in parts]),
             feature_names=columns.features,
             label_names=columns.labels,
-            n_train=len(first) if split else None,
+            n_train=None,
             provenance="; ".join(dict.fromkeys(part.provenance for part in parts if part.provenance)),
             unknown=unknown,
         )
@@ -383,7 +383,7 @@ class TextDataset:
         return len(self.texts)
 
     def __repr__(self) -> str:
-        tags = "no tags" if self.tags is None else f"{len(self.tag_names)} tags"
+        tags = "no tags" if self.tags is None else f"{len(self.label_names)} tags"
         empty = f", {self.n_empty} empty" if self.n_empty else ""
         split = f", train {self.n_train} / test {len(self) - self.n_train}" if self.n_train else ""
         return f"<TextDataset {self.name}: {len(self)} texts{empty}, {tags}{split}>"
@@ -399,9 +399,14 @@ class TextDataset:
         return self.tags
 
     @cached_property
-    def tag_names(self) -> Tags:
+    def label_names(self) -> Tags:
         """All tags that occur, sorted."""
         return tuple(sorted(set(chain.from_iterable(self.tags or ()))))
+
+    @cached_property
+    def Y(self) -> sparse.csr_array | None:  # noqa: N802
+        """The tags as 0/1 labels."""
+        return None if self.tags is None else indicator(self.tags, self.label_names)
 
     @cached_property
     def n_empty(self) -> int:

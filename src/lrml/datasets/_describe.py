@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lrml.datasets._dataset import Dataset, TextDataset, indicator
+from lrml.datasets._dataset import Dataset, TextDataset
 
 
 def _shown(title: str, spec: str = ",d", *, always: bool = True) -> Any:
@@ -79,40 +79,32 @@ def describe(dataset: Dataset | TextDataset) -> Description:
     """
     if isinstance(dataset, TextDataset):
         words = sum(len(text.split()) for text in dataset.texts)
-        of_texts = {"words": words, "empty_texts": dataset.n_empty}
-        if dataset.tags is None:
-            return Description(dataset.name, len(dataset), **of_texts)
-        Y = indicator(dataset.tags, dataset.tag_names)
-        return Description(dataset.name, len(dataset), **_of_labels(Y), **of_texts)
-    stored = dataset.X if isinstance(dataset.X, np.ndarray) else dataset.X.data
-    of_features = {
-        "attributes": dataset.shape[1],
-        "nonzeros": int(np.count_nonzero(stored)),
-        "missing_values": int(np.isnan(stored).sum()),
-    }
-    if dataset.Y is None:
-        return Description(dataset.name, len(dataset), **of_features)
-    Y = sparse.csr_array(dataset.Y, copy=True)
-    Y.eliminate_zeros()
-    found = _of_labels(Y)
-    if (n_train := dataset.n_train) is not None:
-        found["labels_without_positive_in_train"] = _unused_columns(Y[:n_train])
-        found["labels_without_positive_in_test"] = _unused_columns(Y[n_train:])
-    unknown = 0 if dataset.unknown is None else int(dataset.unknown.count_nonzero())
-    return Description(dataset.name, len(dataset), **of_features, **found, unknown_labels=unknown)
-
-
-def _of_labels(Y: sparse.csr_array) -> dict[str, Any]:
-    per_row = np.diff(Y.indptr)
-    cardinality = float(per_row.mean())
-    return {
-        "labels": Y.shape[1],
-        "cardinality": cardinality,
-        "density": cardinality / max(Y.shape[1], 1),
-        "distinct_label_sets": len({Y.indices[a:b].tobytes() for a, b in pairwise(Y.indptr)}),
-        "rows_without_label": int(np.count_nonzero(per_row == 0)),
-        "labels_without_positive": _unused_columns(Y),
-    }
+        found: dict[str, Any] = {"words": words, "empty_texts": dataset.n_empty}
+    else:
+        stored = dataset.X if isinstance(dataset.X, np.ndarray) else dataset.X.data
+        found = {
+            "attributes": dataset.shape[1],
+            "nonzeros": int(np.count_nonzero(stored)),
+            "missing_values": int(np.isnan(stored).sum()),
+            "unknown_labels": 0 if dataset.unknown is None else int(dataset.unknown.count_nonzero()),
+        }
+    if dataset.Y is not None:
+        Y = sparse.csr_array(dataset.Y, copy=True)
+        Y.eliminate_zeros()
+        per_row = np.diff(Y.indptr)
+        cardinality = float(per_row.mean())
+        found |= {
+            "labels": Y.shape[1],
+            "cardinality": cardinality,
+            "density": cardinality / max(Y.shape[1], 1),
+            "distinct_label_sets": len({Y.indices[a:b].tobytes() for a, b in pairwise(Y.indptr)}),
+            "rows_without_label": int(np.count_nonzero(per_row == 0)),
+            "labels_without_positive": _unused_columns(Y),
+        }
+        if (n_train := dataset.n_train) is not None:
+            found["labels_without_positive_in_train"] = _unused_columns(Y[:n_train])
+            found["labels_without_positive_in_test"] = _unused_columns(Y[n_train:])
+    return Description(dataset.name, len(dataset), **found)
 
 
 def _unused_columns(Y: sparse.csr_array) -> int:

@@ -21,7 +21,6 @@ from lrml.datasets._dataset import (
     Dataset,
     NumberedNames,
     TextDataset,
-    indicator,
     placed,
     places_of,
 )
@@ -143,10 +142,10 @@ class Source:
             before += -(-reader.n_rows // size)
         self.n_rows, self.n_blocks = first_row, before
 
-    def raw_blocks(self, rows: int | None = None) -> Iterator[Any]:
+    def raw_blocks(self) -> Iterator[Any]:
         """Yield blocks with the columns that each says it has, without a pass to find those of all."""
         for reader in self._readers:
-            yield from reader.blocks(check_integer("rows", self.rows if rows is None else rows))
+            yield from reader.blocks(self.rows)
 
     def read(self) -> Any:
         """Return all rows, as a `Dataset` or a `TextDataset`: the concatenation of its blocks."""
@@ -238,22 +237,15 @@ class AlignedSource:
         self.unknown_labels: Counter[str] = Counter()
         self._first: int | None = None  # from where numbered features are counted
 
-    def blocks(self, rows: int = 1000) -> Iterator[tuple[Any, sparse.csr_array | None]]:
+    def __iter__(self) -> Iterator[tuple[Any, sparse.csr_array | None]]:
         """Yield blocks: texts or features, and labels if there are any."""
         labels = self.columns.labels
-        for block in self.source.raw_blocks(rows):
-            X, Y, names = block.X, None, None
-            if isinstance(block, TextDataset):
-                X, names = list(X), block.tag_names
-                Y = None if block.tags is None else indicator(block.tags, names)
-            else:
-                X, Y, names = self._features(block), block.Y, block.label_names
-            if Y is not None and labels is not None:
-                Y = _known(sparse.csr_array(Y), names, labels, self.unknown_labels)
-            yield X, Y if labels is not None else None
-
-    def __iter__(self) -> Iterator[tuple[Any, sparse.csr_array | None]]:
-        return self.blocks()
+        for block in self.source.raw_blocks():
+            X = list(block.texts) if isinstance(block, TextDataset) else self._features(block)
+            Y = None
+            if block.Y is not None and labels is not None:
+                Y = _known(sparse.csr_array(block.Y), block.label_names, labels, self.unknown_labels)
+            yield X, Y
 
     def _features(self, block: Dataset) -> Any:
         wanted, names = self.columns.features, block.feature_names

@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
-from lrml.core.checks import check_choice, check_integer, is_integer, is_real
+from lrml.core.checks import check_integer, is_integer, is_real
 from lrml.datasets._dataset import Dataset, FeatureMatrix, NumberedNames, TextDataset
 
 Floats = NDArray[np.float64]
@@ -62,7 +62,6 @@ def make_low_rank_multilabel(
     n_labels: int = 50,
     *,
     rank: int = 5,
-    spectrum: str = "exponential",
     decay: float = 0.25,
     cardinality: float = 3.0,
     imbalance: float = 0.8,
@@ -83,11 +82,9 @@ def make_low_rank_multilabel(
         Number of rows n, of features d and of labels L.
     rank : int, default=5
         Rank r of W, at most min(d, L).
-    spectrum : {"exponential", "polynomial"}, default="exponential"
-        Singular values in proportion to ``exp(−decay · j)`` or ``(1 + j) ** −decay``, j = 0, …, r − 1, and
-        scaled so that the scores have variance 1 in the mean over the labels.
     decay : float, default=0.25
-        How fast they fall; 0 makes all equal.
+        Singular values are in proportion to ``exp(−decay · j)``, j = 0, …, r − 1, and scaled so that the
+        scores have variance 1 in the mean over the labels.
     cardinality : float, default=3.0
         Mean number of labels per row, more than 0 and at most 0.9 L. Without noise it is met exactly where
         the thresholds come from all rows (n at most 5,000, or n · L at most 2e7), else to a few percent.
@@ -130,9 +127,7 @@ def make_low_rank_multilabel(
             f"{n} rows, {d} features and {n_labels} labels cannot have coefficients of rank {rank}. Pass "
             "positive counts, and a rank of at most the smaller of features and labels."
         )
-    exponential = check_choice("spectrum", spectrum, ("exponential", "polynomial")) == "exponential"
-    steps = np.arange(rank)
-    shape = np.exp(-_within("decay", decay, 0, np.inf) * (steps if exponential else np.log1p(steps)))
+    shape = np.exp(-_within("decay", decay, 0, np.inf) * np.arange(rank))
     if shape[-1] < _LEAST:
         raise ValueError(f"decay is {decay}, which leaves nothing of {rank} singular values. Lower one.")
     labels_per_row = _within("cardinality", cardinality, 0, _MOST * n_labels, above=True)

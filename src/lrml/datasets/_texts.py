@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from lrml._shown import shown
-from lrml.datasets._dataset import Columns, TextDataset
 from lrml.datasets._lines import (
     DatasetFormatError,
-    FileReader,
     Row,
     csv_line,
     damage_told,
@@ -240,38 +238,31 @@ def _mark_of(head: list[Row]) -> str | None:
     return clear[0] if len(clear) == 1 else None
 
 
-class FolderReader(FileReader):
+class FolderReader(TableReader):
     """Reads a folder of texts, as Annif has them: each ``a.txt`` with its tags in ``a.tsv`` or ``a.key``.
 
     A line of ``.key`` is a tag; one of ``.tsv`` is the address of a subject in angle brackets, and its name.
     """
 
-    columns = Columns(None, None)
+    has_numbers = False
 
-    def __init__(self, path: Path, roles: Roles) -> None:
-        super().__init__(path, roles)
-        self.name, self._texts = path.name, sorted(path.glob("*.txt"))
+    def _found(self, roles: Roles) -> Roles:
+        self.name, self._texts = self.path.name, sorted(self.path.glob("*.txt"))
         pairs = (text.with_suffix(end) for text in self._texts for end in (".tsv", ".key"))
         beside = [other for other in pairs if other.exists()]
         self.files = (*self._texts, *beside)
-        self.roles = replace(roles, kind="text", text=("",), tags="subjects" if beside else None)
+        return replace(roles, kind="text", text=("",), tags="subjects" if beside else None)
 
-    def records(self) -> Iterator[Path]:
-        """Yield the files of the texts."""
-        return iter(self._texts)
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, path in enumerate(self._texts, start=1):
+            yield number, {"": _content(path), "subjects": self._subjects(path)}
 
-    def dataset(self, records: list[Path], first_row: int) -> TextDataset:
-        """Read texts and their tags."""
-        labelled = self.roles.tags and not self.roles.unlabelled
-        tags = [self._tags(path) for path in records] if labelled else None
-        return TextDataset(self.name, [_content(path) for path in records], tags, self.name)
-
-    def _tags(self, text: Path) -> tuple[str, ...]:
+    def _subjects(self, text: Path) -> list[str]:
         for end in (".tsv", ".key"):
             if (path := text.with_suffix(end)).exists():
                 cells = [line.split("\t")[0].strip() for line in _content(path).splitlines()]
-                return tuple(dict.fromkeys(cell.strip("<>") for cell in cells if cell))
-        return ()
+                return [cell.strip("<>") for cell in cells if cell]
+        return []
 
 
 def _content(path: Path) -> str:

@@ -56,7 +56,7 @@ def write_dataset(
             for line in lines(dataset, path):
                 out.write(line.encode())
         if len(files) > 1:
-            names = "".join(f"<label name={quoteattr(name)}></label>\n" for name in dataset.label_names)  # type: ignore[union-attr]
+            names = "".join(f"<label name={quoteattr(name)}></label>\n" for name in dataset.label_names)
             head = '<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n'
             streams[1].write(f"{head}{names}</labels>\n".encode())
     return files
@@ -151,7 +151,7 @@ def _json_lines(dataset: TextDataset, path: Any) -> Iterator[str]:
 
 
 def _csv_lines(dataset: TextDataset, path: Any) -> Iterator[str]:
-    wrong = next((tag for tag in dataset.tag_names if ";" in tag), None)
+    wrong = next((tag for tag in dataset.label_names if ";" in tag), None)
     if wrong is not None:
         raise ValueError(f'The tag {shown(wrong)} has a ";", which separates tags. Write JSON lines instead.')
     delimiter = "\t" if Path(plain_name(path)).suffix.lower() == ".tsv" else ","
