@@ -103,8 +103,8 @@ def test_leave_one_out_scores_are_those_of_all_rows(data):
 
 
 def test_more_rows_than_the_sample_holds(data, monkeypatch):
-    monkeypatch.setattr("lrml.estimators._fold_sums._LEAST_ROWS", 60)
-    monkeypatch.setattr("lrml.estimators._fold_sums._MOST_NUMBERS", 60)
+    monkeypatch.setattr("lrml.estimators._splits._LEAST_ROWS", 60)
+    monkeypatch.setattr("lrml.estimators._splits._MOST_NUMBERS", 60)
     X, Y, _ = data
     edges = range(20, 400, 20)
     order = np.argsort(draws(edges, 9)[0])
@@ -161,8 +161,8 @@ def test_the_order_in_which_blocks_are_summed_does_not_matter(edges, random, cv,
     blocks = blocks_of(data, edges)
     order = random.sample(range(len(blocks)), len(blocks))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lrml.estimators._fold_sums._LEAST_ROWS", 150)
-        patch.setattr("lrml.estimators._fold_sums._MOST_NUMBERS", 150)
+        patch.setattr("lrml.estimators._splits._LEAST_ROWS", 150)
+        patch.setattr("lrml.estimators._splits._MOST_NUMBERS", 150)
         found = clone(search).fit_blocks(Cluster(blocks, order))
         assert_same(found, search.fit_blocks(blocks), 1e-10)
 

@@ -26,12 +26,11 @@ from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of,
 from lrml.core.losses import SquaredLoss
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.estimators._criteria import Criterion
+from lrml.estimators._criteria import Criterion, GridPoint, ScoreTable, mean_and_error
 from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scorer, Scores
 from lrml.estimators._splits import Split, training_part
-from lrml.estimators._table import GridPoint, ScoreTable, mean_and_error
 from lrml.solvers import PathPoint, solve_path
 
 # Most numbers that the decompositions of folds in memory may take.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Lock
@@ -23,17 +23,25 @@ from lrml.core.coordinates import road_of, spectrum_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_fits import opened
-from lrml.estimators._criteria import check_enough_labels, check_scorings, criterion_of_one_label
-from lrml.estimators._cuts import automatic_cut, best_cut
+from lrml.estimators._criteria import (
+    Contest,
+    GridPoint,
+    best_of,
+    check_enough_labels,
+    check_scorings,
+    criterion_of_one_label,
+)
 from lrml.estimators._defaults import loss_scale, noise_along, sums_suffice
-from lrml.estimators._fold_sums import Folds, FoldSums, SampledRows, fold_sums
 from lrml.estimators._judges import Comparison, PathJudge, RefitJudge
+from lrml.estimators._loo import automatic_cut, best_cut
 from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import (
     DEFAULT_THETAS,
     FIRST_SHARES,
     N_SCREENING,
+    WITH_GAMMA,
     Plan,
+    choose_gamma,
     follow_or_try,
     grid_points,
     resolve_counts,
@@ -43,9 +51,18 @@ from lrml.estimators._plans import (
     shrinking,
     staged,
 )
-from lrml.estimators._splits import Split, check_cv, leave_one_out, make_splits, random_folds, sampled
-from lrml.estimators._table import Contest, GridPoint, best_of
-from lrml.estimators._widths import WITH_GAMMA, choose_gamma
+from lrml.estimators._splits import (
+    Folds,
+    FoldSums,
+    SampledRows,
+    Split,
+    check_cv,
+    fold_sums,
+    leave_one_out,
+    make_splits,
+    random_folds,
+    sampled,
+)
 from lrml.thresholds import Cut
 
 _N_FOLDS = 5
@@ -319,7 +336,8 @@ class SearchModel(LowRankModel):
             ridges = [0.0] if ridges is None else ridges
             return [GridPoint(0, a, ridge, rank) for ridge in ridges for rank in params.ranks for a in alphas]
         ridges = ridges_leaving(problem, _RIDGE_SHARES) if ridges is None else ridges
-        return grid_points(problem, _thetas(params, DEFAULT_THETAS, problem.shape), alphas, ridges)
+        thetas = params.thetas or resolve_counts("theta", DEFAULT_THETAS, 0, problem.shape)
+        return grid_points(problem, thetas, alphas, ridges)
 
     def _fitted(self, comparison: Comparison, params: Parameters) -> Contest:
         """Judge candidates that are fitted one by one."""
@@ -345,7 +363,7 @@ class SearchModel(LowRankModel):
             scale = loss_scale(data, params)
             return [scale * ridge for ridge in ridges_leaving(spectrum, _ROW_SHARES)]
 
-        thetas = _thetas(params, _ROW_THETAS, data.model_shape)
+        thetas = params.thetas or resolve_counts("theta", _ROW_THETAS, 0, data.model_shape)
         if any(params.alphas or ()):
             yield grid_points(spectrum, thetas, params.alphas, usual_ridges() if ridges is None else ridges)
             return
@@ -440,11 +458,6 @@ def _check_sums_suffice(params: Parameters, member: Any) -> None:
     else:
         return
     raise ValueError(f"a search over blocks sums over rows, but {wrong} needs them all at once: {remedy}.")
-
-
-def _thetas(params: Parameters, usual: Sequence[float], shape: tuple[int, int]) -> list[int]:
-    found: list[int] = resolve_counts("theta", usual if params.thetas is None else params.thetas, 0, shape)
-    return found
 
 
 def _has_gamma(data: Rows) -> bool:

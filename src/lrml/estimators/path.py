@@ -19,11 +19,11 @@ from lrml.core.coordinates import Coordinates, coordinates_of
 from lrml.core.linalg import Factors
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
+from lrml.estimators._criteria import GridPoint
 from lrml.estimators._fit import record
 from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._parameters import CHECKS, check_parameters
 from lrml.estimators._plans import DEFAULT_THETAS, grid_points
-from lrml.estimators._table import GridPoint
 from lrml.estimators.lrml import LRML
 from lrml.estimators.spectral import SpectralRegressor
 from lrml.solvers import (
