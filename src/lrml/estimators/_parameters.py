@@ -115,7 +115,7 @@ def check_reach(model: Any, method: str) -> None:
     raise ValueError(f"{method} sums over rows, but {wrong} needs them all at once. Use {remedy}fit.")
 
 
-def _several(name: str, check_one: Check, values: Any) -> list[Any]:
+def several(name: str, check_one: Check, values: Any) -> list[Any]:
     """Return one or several values as a list without repetitions, each checked."""
     values = values.tolist() if isinstance(values, np.ndarray) else values
     listed = isinstance(values, Iterable) and not isinstance(values, str | bytes)
@@ -183,13 +183,13 @@ def _check_kernel(kernel: Any) -> Any:
 CHECKS: dict[str, Check] = {
     **{name: partial(check.check_number, name) for name in ("alpha", "ridge", "tol", "degree")},
     "alpha_ratio": partial(check.check_number, "alpha_ratio", below=1.0, above=True),
-    "alphas": partial(_several, "alphas", partial(check.check_number, "each of alphas")),
+    "alphas": partial(several, "alphas", partial(check.check_number, "each of alphas")),
     "callback": _check_callback,
     "coef0": partial(check.check_number, "coef0", least=-math.inf),
     "device": Place.named,
     "fit_intercept": partial(check.check_flag, "fit_intercept"),
     "gamma": partial(check.check_number, "gamma", above=True),
-    "gammas": partial(_several, "gammas", partial(check.check_number, "each of gammas", above=True)),
+    "gammas": partial(several, "gammas", partial(check.check_number, "each of gammas", above=True)),
     "kernel": _check_kernel,
     "loss": partial(check.check_choice, "loss", choices=tuple(LOSSES)),
     "max_iter": partial(check.check_integer, "max_iter"),
@@ -197,12 +197,12 @@ CHECKS: dict[str, Check] = {
     "n_alphas": partial(check.check_integer, "n_alphas"),
     "random_state": _check_random_state,
     "rank": partial(check.check_count, "rank", least=1),
-    "ranks": partial(_several, "ranks", partial(check.check_count, "each of ranks", least=1)),
-    "ridges": partial(_several, "ridges", partial(check.check_number, "each of ridges")),
+    "ranks": partial(several, "ranks", partial(check.check_count, "each of ranks", least=1)),
+    "ridges": partial(several, "ridges", partial(check.check_number, "each of ridges")),
     "solver": _check_solver,
     "space": partial(check.check_choice, "space", choices=SPACES),
     "theta": _check_theta,
-    "thetas": partial(_several, "thetas", partial(check.check_count, "each of thetas", least=0)),
+    "thetas": partial(several, "thetas", partial(check.check_count, "each of thetas", least=0)),
     "threshold": _check_threshold,
     "verbose": _check_verbose,
     "warm_start": partial(check.check_flag, "warm_start"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, LowRankModel
 from lrml.estimators._criteria import GridPoint
 from lrml.estimators._defaults import usual_strengths
-from lrml.estimators._parameters import CHECKS, Parameters
+from lrml.estimators._parameters import Parameters, several
 from lrml.estimators._plans import Plan, follow
 from lrml.estimators._search import SearchModel
 from lrml.estimators.label_space import CPLST, check_all_known
@@ -320,13 +320,6 @@ class CPLSTCV(LabelModel, SearchModel):
         super()._check_shapes(data, params)
 
 
-def _check_alphas(values: Any) -> Any:
-    """Let infinite ones pass as well."""
-    finite = [value for value in np.ravel(values).tolist() if value != math.inf]
-    infinite = [math.inf] * (len(finite) < np.size(values))
-    return (CHECKS["alphas"](finite) if finite or not infinite else []) + infinite
-
-
 class SpectralRegressorCV(RegressorMixin, SearchModel):
     """`SpectralRegressor` with theta, alpha, ridge or rank chosen by scores of unseen rows, as in `LRMLCV`.
 
@@ -363,7 +356,7 @@ class SpectralRegressorCV(RegressorMixin, SearchModel):
 
     _member = SpectralRegressor
     _names = {"theta": "theta", "alpha": "alpha", "ridge": "ridge", "max_rank": "rank"}  # noqa: RUF012
-    _checks = SearchModel._checks | {"alphas": _check_alphas}
+    _checks = SearchModel._checks | {"alphas": partial(several, "alphas", SpectralRegressor._checks["alpha"])}
     score = LowRankModel.score
 
     def __init__(

@@ -173,7 +173,14 @@ def lrml_path(
     pairs = [(parts[point.ridge], point.penalty) for point in points]
     tol = _TOL if params.tol is None else params.tol
     found = solve_path(pairs, lambda _, point: _seen(point), space=space, tol=tol, max_iter=max_iter)
-    _warn_of_open_ends(found, max_iter)
+    late = [one for one in found if one.status not in SUCCESSES]
+    if late:
+        worst = max(late, key=lambda one: one.gap)
+        warnings.warn(
+            f"{len(late)} of {len(found)} models, with gaps up to {worst.gap:.1e}: {worst.status.value}",
+            ConvergenceWarning,
+            stacklevel=level_of_user(),
+        )
     return LRMLPath(*shared, list(zip(points, found, strict=True)))
 
 
@@ -259,18 +266,3 @@ def _setting(
     if rows.kernel is None:  # models do not need the rows
         rows = replace(Rows.of_sums(None, rows.schema), home=rows.home)
     return (estimator, rows, coordinates), params, counts
-
-
-def _warn_of_open_ends(models: Sequence[PathPoint], max_iter: int) -> None:
-    late = [model for model in models if model.status not in SUCCESSES]
-    if late:
-        worst = max(model.gap for model in late)
-        reason = f"at max_iter={max_iter}; raise max_iter or loosen tol"
-        if all(model.n_steps < max_iter for model in late):
-            reason = "as steps no longer brought anything; loosen tol, scale X or raise ridges"
-        warnings.warn(
-            f"{len(late)} of {len(models)} models stopped before tol was reached (gap at most {worst:.1e}), "
-            f"{reason}.",
-            ConvergenceWarning,
-            stacklevel=level_of_user(),
-        )
