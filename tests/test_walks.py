@@ -29,9 +29,9 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 17, 157),
-        (fitting("LRML", loss="logistic"), 20, 222),
-        (fitting("LRMLCV"), 30, 317),
+        (fitting("LRML", theta=3, alpha=20.0), 16, 156),
+        (fitting("LRML", loss="logistic"), 19, 222),
+        (fitting("LRMLCV"), 28, 314),
         (ranking, 6, 38),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],

@@ -45,13 +45,12 @@ from lrml.core.losses import LogisticLoss
 from lrml.core.moments import Statistics, extremes, without_weightless
 from lrml.core.rows import Rows
 from lrml.estimators._block_fits import MOST_KEPT, BlockFits
-from lrml.estimators._defaults import Spec
 from lrml.estimators._fit import fit, regressions
 from lrml.estimators._fitted import Fitted, Sums, in_order, of_fit
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._loo import automatic_cut, left_out_scores
-from lrml.estimators._parameters import CHECKS, Check, Parameters, check_parameters, check_together
 from lrml.estimators._scores import Scores, counted_from, r_squared
+from lrml.estimators._spec import CHECKS, Check, Parameters, Spec, check_parameters, check_together
 from lrml.thresholds import Cut
 
 

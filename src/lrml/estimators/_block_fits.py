@@ -36,7 +36,7 @@ from lrml.core.moments import CentredRows, Statistics, are_far, without_means
 from lrml.core.operators import NormalOperator
 from lrml.core.rows import Census, Rows, Schema, filled_moments
 from lrml.estimators._fitted import Fitted, Sums
-from lrml.estimators._parameters import Parameters, check_reach
+from lrml.estimators._spec import Parameters, check_reach
 
 MOST_KEPT = 1 << 22
 """Most numbers of the sums that a fit to all rows keeps for later blocks: 32 MiB."""

@@ -38,9 +38,8 @@ from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.core.subspace import check_unit
-from lrml.estimators._defaults import Spec, filled, loss_scale, sort_labels, sums_suffice
 from lrml.estimators._fitted import Fitted, Start
-from lrml.estimators._parameters import check_row_solver
+from lrml.estimators._spec import Spec, check_row_solver, filled, loss_scale, sort_labels, sums_suffice
 from lrml.solvers import (
     SUCCESSES,
     Callback,

@@ -37,8 +37,7 @@ from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of,
 from lrml.core.linalg import descending_eigh
 from lrml.core.losses import SquaredLoss
 from lrml.core.rows import Rows
-from lrml.estimators._defaults import sums_suffice
-from lrml.estimators._parameters import Parameters
+from lrml.estimators._spec import Parameters, sums_suffice
 from lrml.model_selection import iterative_train_test_split
 from lrml.thresholds import best_threshold
 

@@ -31,10 +31,8 @@ from lrml.estimators._criteria import (
     check_scorings,
     criterion_of_one_label,
 )
-from lrml.estimators._defaults import loss_scale, noise_along, sums_suffice
 from lrml.estimators._judges import Comparison, PathJudge, RefitJudge
 from lrml.estimators._loo import automatic_cut, best_cut
-from lrml.estimators._parameters import CHECKS, Parameters
 from lrml.estimators._plans import (
     DEFAULT_THETAS,
     FIRST_SHARES,
@@ -51,6 +49,7 @@ from lrml.estimators._plans import (
     shrinking,
     staged,
 )
+from lrml.estimators._spec import CHECKS, Parameters, loss_scale, noise_along, sums_suffice
 from lrml.estimators._splits import (
     Folds,
     FoldSums,

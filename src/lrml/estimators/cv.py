@@ -11,10 +11,9 @@ from sklearn.base import RegressorMixin
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, LowRankModel
 from lrml.estimators._criteria import GridPoint
-from lrml.estimators._defaults import usual_strengths
-from lrml.estimators._parameters import Parameters, several
 from lrml.estimators._plans import Plan, follow
 from lrml.estimators._search import SearchModel
+from lrml.estimators._spec import Parameters, several, usual_strengths
 from lrml.estimators.label_space import CPLST, check_all_known
 from lrml.estimators.leml import LEML, usual_ranks
 from lrml.estimators.lrml import LRML, MLFro, MLTrace

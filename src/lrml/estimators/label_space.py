@@ -17,11 +17,10 @@ from lrml.core.losses import SquaredLoss
 from lrml.core.moments import CentredRows
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
-from lrml.estimators._defaults import Spec
 from lrml.estimators._fit import fit
 from lrml.estimators._fitted import Fitted, of_fit
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._parameters import Parameters
+from lrml.estimators._spec import Parameters, Spec
 
 
 class LabelSpaceModel(LabelModel, Member):

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from lrml.core.checks import check_count
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
-from lrml.estimators._defaults import Spec
-from lrml.estimators._parameters import Parameters
+from lrml.estimators._spec import Parameters, Spec
 from lrml.solvers import Callback
 
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs

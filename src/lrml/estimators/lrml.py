@@ -12,10 +12,9 @@ from lrml.core.checks import check_count
 from lrml.core.coordinates import ROADS, road_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
-from lrml.estimators._defaults import USUAL_THETA, Spec
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._parameters import Parameters
+from lrml.estimators._spec import USUAL_THETA, Parameters, Spec
 from lrml.solvers import Callback, Phase
 
 

@@ -22,8 +22,8 @@ from lrml.core.rows import Rows, Schema
 from lrml.estimators._criteria import GridPoint
 from lrml.estimators._fit import record
 from lrml.estimators._fitted import model_nbytes
-from lrml.estimators._parameters import CHECKS, check_parameters
 from lrml.estimators._plans import DEFAULT_THETAS, grid_points
+from lrml.estimators._spec import CHECKS, check_parameters
 from lrml.estimators.lrml import LRML
 from lrml.estimators.spectral import SpectralRegressor
 from lrml.solvers import (

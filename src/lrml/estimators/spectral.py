@@ -19,11 +19,10 @@ from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel, Member
-from lrml.estimators._defaults import USUAL_THETA, WEAK, Spec
 from lrml.estimators._fit import fit, record
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._parameters import CHECKS, Parameters
+from lrml.estimators._spec import CHECKS, USUAL_THETA, WEAK, Parameters, Spec
 from lrml.solvers import Callback, Phase, at_once
 
 
