@@ -11,15 +11,18 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from lrml._progress import progress
 from lrml._shown import counted
 from lrml.core.arrays import Array, Place, dense, full_precision, namespace, take, to_numpy
 from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of, with_unseen
@@ -120,6 +123,33 @@ class Comparison(NamedTuple):
         data, kernel = self.data, self.data.kernel
         rows = None if kernel is None or kernel.is_precomputed else data.X
         return model_nbytes(rank, data.model_shape, data.model_dtype, rows)
+
+
+@contextmanager
+def told_of_models(
+    verbose: int, name: str
+) -> Iterator[tuple[Callable[[int, str], None], Callable[[int], None]]]:
+    """Yield functions that expect more models on splits, and that advance; both show it if ``verbose``."""
+    if not verbose:
+        yield (lambda count, how: None), (lambda count: None)
+        return
+    done = total = 0
+    lock = Lock()  # candidates are judged in threads
+    with progress(name, "models on splits") as report:
+
+        def expect(count: int, how: str) -> None:
+            nonlocal total
+            total += count
+            if how:
+                report.say(f"{how} to begin with")
+
+        def advance(count: int) -> None:
+            nonlocal done
+            with lock:
+                done += count
+                report.update(done, total)
+
+        yield expect, advance
 
 
 class Judge:

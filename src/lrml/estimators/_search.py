@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from threading import Lock
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
@@ -14,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from lrml._door import check_threshold, warn_of_spreads
-from lrml._progress import progress, tell
+from lrml._progress import tell
 from lrml._shown import shown
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
@@ -31,7 +29,7 @@ from lrml.estimators._criteria import (
     check_scorings,
     criterion_of_one_label,
 )
-from lrml.estimators._judges import Comparison, PathJudge, RefitJudge
+from lrml.estimators._judges import Comparison, PathJudge, RefitJudge, told_of_models
 from lrml.estimators._loo import automatic_cut, best_cut
 from lrml.estimators._plans import (
     DEFAULT_THETAS,
@@ -176,7 +174,7 @@ class SearchModel(LowRankModel):
         size = data.X.shape[0 if (road_of(data) == "dual") else 1]
         entries = data.X.nnz if is_sparse(data.X) else math.prod(data.X.shape)
         with one_blas_thread_if(size**3 + entries * (size + data.Y.shape[1]) <= _MANY):
-            with _progress(params.verbose, type(self).__name__) as told:
+            with told_of_models(params.verbose, type(self).__name__) as told:
                 comparison, widths = self._comparison(data, params, told)
                 contest = (self._solved if sums_suffice(params.loss, data) else self._fitted)(
                     comparison, params
@@ -476,28 +474,3 @@ def _check_error_can_be_told(splits: list[Split], params: Parameters) -> None:
             f"rule={params.rule!r} needs several splits, or a metric with a value for every row, got one "
             f"split and scoring={shown(params.scoring)}. Pass cv=5{remedy}."
         )
-
-
-@contextmanager
-def _progress(verbose: int, name: str) -> Iterator[tuple[Callable[[int, str], None], Callable[[int], None]]]:
-    """Yield functions that expect more models on splits, and that advance; both show it if ``verbose``."""
-    if not verbose:
-        yield (lambda count, how: None), (lambda count: None)
-        return
-    done = total = 0
-    lock = Lock()  # candidates are judged in threads
-    with progress(name, "models on splits") as report:
-
-        def expect(count: int, how: str) -> None:
-            nonlocal total
-            total += count
-            if how:
-                report.say(f"{how} to begin with")
-
-        def advance(count: int) -> None:
-            nonlocal done
-            with lock:
-                done += count
-                report.update(done, total)
-
-        yield expect, advance
