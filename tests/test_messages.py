@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lrml import LRML
-from lrml.datasets import read_dataset
+from lrml.datasets import Dataset, read_dataset, write_dataset
 
 LONG = "long name " * 7000
 X, Y = np.arange(12.0).reshape(4, 3), np.array([[0, 1], [1, 0], [1, 1], [0, 0]], np.uint8)
@@ -51,6 +51,51 @@ def test_tables(tmp_path, kind, rows, options):
         numbers = [float(cell)] if cell in ("inf", "2") else [cell]
         pq.write_table(pa.table({LONG: numbers, "y": [0]}), path)
     check(message_of(read_dataset, path, **options))
+
+
+def test_lists_in_parquet(tmp_path):
+    path = tmp_path / "toy.parquet"
+    for column in ([["a", None]], [[1.5]]):
+        pq.write_table(pa.table({LONG: column, "x": [0]}), path)
+        check(message_of(read_dataset, path, tags=LONG))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"@attribute '{LONG}' string\n",
+        f"@attribute '{LONG}' {{a,a}}\n",
+        f"@attribute '{LONG}' {{a,b\n",
+        f"@attribute '{LONG}' {{a,b}}\n@attribute y {{0,1}}\n@data\nc,1\n",
+        f"@attribute y numeric\n@attribute '{LONG}' {{a,b,c}}\n@data\n1,a\n",
+        f"@attribute y numeric\n@attribute '{LONG}' {{1,0}}\n@data\n{{0 1}}\n",
+        f"@attribute y numeric\n@attribute '{LONG}' numeric\n@data\n1,2\n",
+        f"@attribute y numeric\n@attribute '{LONG}' numeric\n@attribute '{LONG}' numeric\n",
+    ],
+)
+def test_arff(tmp_path, header):
+    path = tmp_path / "toy.arff"
+    path.write_text(f"@relation toy\n{header}")
+    check(message_of(read_dataset, path, labels=-1))
+
+
+def test_arguments(tmp_path):
+    path = tmp_path / "toy.arff"
+    path.write_text("@attribute a real\n@attribute b {0,1}\n@data\n1,1\n")
+    for options in ({"labels": [LONG, LONG]}, {"labels": [LONG]}, {"delimiter": LONG}, {LONG: 3}):
+        check(message_of(read_dataset, path, **options))
+
+
+def test_records(tmp_path):
+    names = ["a", LONG, "b"]
+    good = Dataset("toy", X, Y, names, ["p", "q"])
+    check(message_of(Dataset, "toy", X, Y, [LONG, LONG, "b"], ["p", "q"]))
+    other = Dataset("toy", X, Y, ["a", "c", "b"], ["p", "q"])
+    check(message_of(Dataset.concat, [good, other]))
+    check(message_of(write_dataset, Dataset("toy", X, Y, names, ["p", LONG]), tmp_path / "toy.arff"))
+    with pytest.raises(ValueError, match="has no split") as caught:
+        _ = Dataset(LONG, X, Y, names, ["p", "q"]).train
+    check(str(caught.value))
 
 
 def test_frames():
