@@ -46,30 +46,21 @@ class Training(NamedTuple):
         """How many rows there are."""
         return len(self.rows)
 
-    def reading(self) -> dict[str, Any]:
-        """Return how later files are to be read."""
-        return reading_of(self.source, getattr(self.rows, "feature_names", None))
-
     def notes(self) -> list[str]:
         """Say what was read."""
-        rows, n = self.rows, self.n_rows
+        rows, n = self.rows, len(self.rows)
         part = "" if n == len(self.whole) else f" (the training rows of {len(self.whole):,d})"
         if hasattr(rows, "texts"):
             tags = counted(len(rows.label_names), "different tag")
             notes = [f"{rows.name}: {counted(n, 'text')}{part}, {tags}"]
             notes += [f"{rows.n_empty:,d} of the texts are empty"] if rows.n_empty else []
         else:
-            _, d, n_labels = rows.shape
-            sizes = f"{counted(d, 'feature')}, {counted(n_labels, 'label')}"
-            notes = [f"{rows.name}: {counted(n, 'row')}{part}, {sizes}"]
+            notes = [f"{rows.name}: {counted(n, 'row')}{part}, {sizes_of(self.source)}"]
         return notes + explained(self.source)
 
     def fit(self, estimator: Any) -> Any:
-        """Fit, and give the model the names of the columns, which arrays do not have."""
-        model = estimator.fit(self.rows.X, self.rows.targets)
-        if not hasattr(self.rows, "texts"):
-            name_columns(model, self.rows.feature_names, self.rows.label_names)
-        return model
+        """Return the fitted estimator, with the names of the columns."""
+        return with_names(estimator.fit(self.rows.X, self.rows.targets), self.source)
 
     def split(self, held_out: float, seed: int) -> tuple[Training, Any]:
         """Return rows to learn from and rows to judge by: a share, drawn at random, unless there are some."""
@@ -172,21 +163,32 @@ def explained(source: Source) -> list[str]:
     return source.roles.explain() if source.roles.format in ("csv", "jsonl", "parquet", "text") else []
 
 
-def reading_of(source: Source, features: Any) -> dict[str, Any]:
+def sizes_of(source: Source) -> str:
+    """Say how many features and labels there are."""
+    d, n_labels = map(len, source.columns)  # type: ignore[arg-type]
+    return f"{counted(d, 'feature')}, {counted(n_labels, 'label')}"
+
+
+def reading_of(source: Source) -> dict[str, Any]:
     """Return how later files are to be read: columns by name, and numbers from where these began."""
     kept: dict[str, Any] = source.roles.kept()
-    return kept | ({"zero_based": features.start == 0} if kept.get("format") == "svmlight" else {})
+    if kept.get("format") == "svmlight":
+        kept["zero_based"] = getattr(source.columns.features, "start", 0) == 0
+    return kept
 
 
-def name_columns(model: Any, feature_names: Sequence[str], label_names: Sequence[str]) -> None:
-    """Store the names of features and labels where a fit on frames would have stored them."""
+def with_names(model: Any, source: Source) -> Any:
+    """Store the names of features and labels, which arrays do not have, as a fit on frames would."""
     import numpy as np
 
     from lrml.datasets import NumberedNames
 
-    numbered = isinstance(feature_names, NumberedNames)
-    features = None if numbered else np.array(feature_names, dtype=object)
-    model._rename(features, np.array(label_names, dtype=object))
+    features, labels = source.columns
+    if features is not None:
+        numbered = isinstance(features, NumberedNames)
+        names = None if numbered else np.array(features, dtype=object)
+        model._rename(names, np.array(labels, dtype=object))
+    return model
 
 
 def files_of(data: Data) -> list[Any]:

@@ -130,7 +130,7 @@ def _learned(
 ) -> tuple[Any, dict[str, Any]]:
     """Return a model of the data, and what to keep of how it was learned."""
     from lrml.cli._console import tell_progress, warnings_told
-    from lrml.cli._rows import Training, files_of
+    from lrml.cli._rows import Training, files_of, reading_of
 
     tell: Callable[[str], None] = (lambda line: None) if quiet else tell_progress
     recipe = Recipe.of(given)
@@ -157,7 +157,7 @@ def _learned(
         "rows": training.n_rows,
         **({"blocks": source.n_blocks} if blocks else {}),
         "seconds": round(perf_counter() - start, 3),
-        "reading": training.reading(),
+        "reading": reading_of(source),
         "files": files_of(data),
     }
 
@@ -220,22 +220,14 @@ class _Stream:
 
     def notes(self) -> list[str]:
         """Say what was found before the first block."""
-        from lrml.cli._rows import explained
+        from lrml.cli._rows import explained, sizes_of
 
-        d, n_labels = map(len, self.source.columns)  # type: ignore[arg-type]
-        sizes = f"{counted(d, 'feature')}, {counted(n_labels, 'label')}"
-        return [f"{self.source.name}: {sizes}", *explained(self.source)]
-
-    def reading(self) -> dict[str, Any]:
-        """Return how later files are to be read."""
-        from lrml.cli._rows import reading_of
-
-        return reading_of(self.source, self.source.columns.features)
+        return [f"{self.source.name}: {sizes_of(self.source)}", *explained(self.source)]
 
     def fit(self, estimator: Any) -> Any:
-        """Fit to all blocks, and give the model the names of the columns."""
+        """Return the estimator, fitted to all blocks, with the names of the columns."""
         from lrml.cli._console import advise
-        from lrml.cli._rows import name_columns
+        from lrml.cli._rows import with_names
 
         with self._blocks() as blocks:
             try:
@@ -245,10 +237,9 @@ class _Stream:
             except BaseException:  # stopped by the user, out of memory, a cluster that is lost
                 advise(_KEPT if Path(self.how.get("checkpoint", "")).is_file() else _NOT_KEPT)
                 raise
-        name_columns(model, *self.source.columns)  # type: ignore[arg-type]
         sums = getattr(model, "statistics_", None)
         self.n_rows = self.source.n_rows if sums is None else sums.n_rows
-        return model
+        return with_names(model, self.source)
 
     @contextmanager
     def _blocks(self) -> Iterator[Any]:

@@ -74,7 +74,8 @@ class Source:
     roles : Roles
         Which column is what, said or guessed when the source was opened.
     columns : Columns
-        The names of the columns; finding them may need a pass over the rows (``has_first_pass``).
+        The names of the columns; unless all rows have been read, finding them may need a pass over them
+        (``has_first_pass``).
     rows : int
         Rows of a block; the last of a file may have fewer.
     has_split : bool
@@ -165,6 +166,7 @@ class Source:
                 raise DatasetFormatError.at(place, None, f"Column {shown(self.roles.tags)} lists no label.")
             found = replace(found, Y=None, label_names=None)
         try:
+            self.columns = found.columns
             n_train = n_train or (self._readers[0].split_of(len(found)) if self.has_split else None)
             return replace(found, name=self.name, n_train=n_train)
         except ValueError as error:  # a header that declares a split of other rows
