@@ -27,6 +27,7 @@ from lrml.blocks import BlockError
 from lrml.core.arrays import HOST, Place
 from lrml.core.moments import Statistics
 from lrml.estimators import Kernel
+from lrml.penalties import MCP
 from namespaces import assert_same, dispatching, place_named, places, put
 
 on_devices = pytest.mark.parametrize("place", [p for p in places() if p.id != "numpy"], indirect=True)
@@ -54,6 +55,7 @@ def data():
     return {
         "long": (long, Y, weights),
         "wide": (X, Y, weights),
+        "real": (long, Y + 0.3 * long[:, :5], weights),
         "unknown": (long, gappy, weights),
         "noisy": (few, noisy, weights),
     }
@@ -93,11 +95,20 @@ BY_ROWS = [
     MLTrace(2.0, loss="logistic", tol=1e-6),
     LEML(3, 2.0, ridge=0.5, loss="logistic", tol=1e-7),
 ]
+REAL = [
+    SpectralRegressor(target_weights=np.linspace(0.5, 2.0, 5), max_rank=2),
+    SpectralRegressor(alpha=0.0, ridge=np.linspace(0.5, 2.0, 5)),
+    SpectralRegressor(penalty=MCP(0.5, 3.0)),
+]
 CASES = [
     *((model, "long") for model in SQUARED),
+    *((model, "real") for model in REAL),
     *((model, "wide") for model in SQUARED[::4]),
     *((model, "noisy") for model in BY_ROWS),
-    *((model, "unknown") for model in (LRML(2, 3.0, tol=1e-8), LEML(3, 2.0, tol=1e-7))),
+    *(
+        (model, "unknown")
+        for model in (LRML(2, 3.0, tol=1e-8), LEML(3, 2.0, tol=1e-7), SpectralRegressor(tol=1e-8))
+    ),
 ]
 
 

