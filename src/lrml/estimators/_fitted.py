@@ -180,7 +180,8 @@ class Fitted:
                 block = X[rows, :] if kernel is None else kernel(X[rows, :], self.X_fit)
                 return function(rows, _finite(rows, scorer.parts(block, width)))
 
-        threadable = on_host and (kernel is None or kernel.is_thread_safe)
+        # A kernel that is a user's function need not be safe in several threads.
+        threadable = on_host and (kernel is None or isinstance(kernel.metric, str))
         # Beside few blocks, BLAS uses its own threads, which may outnumber them.
         one_by_one = len(blocks) < 8 or not threadable
         return map(work, blocks) if one_by_one else map_in_threads(work, blocks)

@@ -42,11 +42,6 @@ class Kernel:
         """Whether X holds kernel values already."""
         return self.metric == "precomputed"
 
-    @property
-    def is_thread_safe(self) -> bool:
-        """Whether several threads may ask for values at a time; a user's function need not be."""
-        return isinstance(self.metric, str)
-
     def __call__(self, X: Any, Z: Any) -> Array:
         """Values k(x, z) for the rows of X (n × d) and of Z (m × d), n × m; X itself if precomputed."""
         alone, X = Z is X, canonical(X)

@@ -26,11 +26,6 @@ Parts = Iterable[tuple[slice, Scores]]
 _SORT_FROM = 1 / 3
 
 
-def sparse_is_cheaper(X: Any) -> bool:
-    """Whether a sparse product with X is cheaper than one with X as a dense array."""
-    return is_sparse(X) and _cost(X) < X.shape[0] * X.shape[1]
-
-
 def _cost(X: Any) -> int:
     """Cost of X times one column; a copy of the column in C order counts as one more row."""
     dense = int(X.shape[0]) * int(X.shape[1])
@@ -56,7 +51,7 @@ class Scorer:
         (U, s, V), column = factors, _cost(X)
         factored = coef is None or s.shape[0] * (column + X.shape[0] * V.shape[0]) < column * V.shape[0]
         first = U if factored or coef is None else coef.T
-        sparse = sparse_is_cheaper(X)
+        sparse = is_sparse(X) and column < X.shape[0] * X.shape[1]
         # SciPy copies an array that is not in C order at every product: copy it once for all blocks.
         first = np.ascontiguousarray(first) if sparse else first
         return cls(first, (V * s).T if factored else None, intercept, sparse)
@@ -100,7 +95,8 @@ def best_of_parts(parts: Parts, unseen: Array, k: int) -> tuple[Array, Scores]:
         return _best_of_parts_there(parts, unseen, k)
     best: tuple[npt.NDArray[Any], ...] = ()
     for labels, scores in parts:
-        costs = _costs(scores, unseen[labels])
+        costs = -scores  # less for better labels
+        costs[:, unseen[labels]] = np.inf
         rows: Any = slice(None)
         if best and best[0].shape[1] == k:
             # A later label must be better than the last of the best, or that may be NaN.
@@ -140,13 +136,6 @@ def _best_of_parts_there(parts: Parts, unseen: Array, k: int) -> tuple[Array, Sc
         order = xp.argsort(found[2], axis=1, stable=True)[:, : min(k, found[2].shape[1])]
         best = [xp.take_along_axis(part, order, axis=1) for part in found]
     return best[0], best[1]
-
-
-def _costs(scores: Scores, unseen: npt.NDArray[np.bool_]) -> Scores:
-    """Return numbers that are less for better labels."""
-    costs: Scores = -scores
-    costs[:, unseen] = np.inf
-    return costs
 
 
 def _least_columns(costs: Scores, k: int) -> npt.NDArray[np.intp]:
