@@ -51,13 +51,13 @@ class Kernel:
         with np.errstate(over="ignore", invalid="ignore"):  # checked below, with a remedy
             if self.metric in _OF_ARRAYS and not (is_sparse(X) or is_sparse(Z)):
                 return _checked(self._of_arrays(X, Z))
-            if not isinstance(self.metric, str):
-                return _checked(pairwise_kernels(X, Z, metric=self.metric))
             if not is_host(X):
                 raise ValueError(
                     f"kernel={shown(self.metric)} is none that a device computes: {', '.join(_OF_ARRAYS)}. "
                     "Pass the values of all pairs with kernel='precomputed'."
                 )
+            if not isinstance(self.metric, str):
+                return _checked(pairwise_kernels(X, Z, metric=self.metric))
             options: dict[str, Any] = {"degree": self.degree, "coef0": self.coef0}
             if self.gamma is not None:  # otherwise every kernel has its own
                 options["gamma"] = self.gamma
