@@ -215,32 +215,29 @@ class PredictionWriter:
     def write(self, labels: Any, scores: Any, kept: Sequence[str] = ()) -> None:
         """Write tags of the next rows, best first, their scores, as lists or arrays, and what is kept."""
         tags, values = (part.tolist() if hasattr(part, "tolist") else part for part in (labels, scores))
-        first, self._row = self._row + 1, self._row + len(tags)
-        firsts = [
-            {"row": number} | dict(zip(self._keep, kept[place : place + 1], strict=True))
-            for place, number in enumerate(range(first, self._row + 1))
+        rows: list[dict[str, Any]] = [
+            {"row": self._row + number, **dict(zip(self._keep, kept[number - 1 : number], strict=True))}
+            | {"tags": list(some), "scores": list(found)}
+            for number, (some, found) in enumerate(zip(tags, values, strict=True), start=1)
         ]
+        self._row += len(rows)
         with output_errors(self._path):
             if self._kind == "parquet":
-                names = [list(map(str, some)) for some in tags]
-                rows = [
-                    one | {"tags": some, "scores": found}
-                    for one, some, found in zip(firsts, names, values, strict=True)
-                ]
+                rows = [row | {"tags": list(map(str, row["tags"]))} for row in rows]
                 self._out.write(import_pyarrow().Table.from_pylist(rows, schema=self._out.schema))
             else:
-                lines = map(self._csv if self._kind == "csv" else _json, firsts, tags, values)
-                self._out.write("".join(lines).encode())
+                self._out.write("".join(map(self._csv if self._kind == "csv" else _json, rows)).encode())
 
-    def _csv(self, first: dict[str, Any], tags: Sequence[Any], scores: Sequence[float]) -> str:
+    def _csv(self, row: dict[str, Any]) -> str:
+        *first, tags, scores = row.values()
         if len(tags) > self._k:
             raise ValueError(
-                f"Row {first['row']} has {len(tags)} tags, more than k={self._k}. Pass a larger k."
+                f"Row {row['row']} has {len(tags)} tags, more than k={self._k}. Pass a larger k."
             )
         cells = chain.from_iterable((tag, f"{score:.6g}") for tag, score in zip(tags, scores, strict=True))
-        return csv_line([*first.values(), *cells, *[""] * (2 * (self._k - len(tags)))])
+        return csv_line([*first, *cells, *[""] * (2 * (self._k - len(tags)))])
 
 
-def _json(first: dict[str, Any], tags: Sequence[Any], scores: Sequence[float]) -> str:
-    found = first | {"tags": tags, "scores": [float(f"{score:.6g}") for score in scores]}
-    return json.dumps(found, ensure_ascii=False) + "\n"
+def _json(row: dict[str, Any]) -> str:
+    rounded = [float(f"{score:.6g}") for score in row["scores"]]
+    return json.dumps(row | {"scores": rounded}, ensure_ascii=False) + "\n"
