@@ -16,7 +16,6 @@ from scipy.special import stdtr
 LEVEL = 0.05
 """Below this p-value a difference is called significant."""
 
-_CLEAR = 2.0  # standard errors
 # Values per example may be means over a few seeds, so equal ones can differ in their last bits. Stored in
 # single precision, no difference of any weight is as small as this.
 _NOISE = 1e-9
@@ -33,12 +32,6 @@ class Difference:
     mean: float
     standard_error: float
     p_value: float
-
-    @property
-    def clear_sign(self) -> int:
-        """1 or −1 if the mean is more than two standard errors away from zero, else 0."""
-        clear = abs(self.mean) > _CLEAR * self.standard_error
-        return int(np.sign(self.mean)) if clear else 0
 
 
 def paired_difference(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> Difference:

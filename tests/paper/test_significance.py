@@ -54,17 +54,6 @@ def test_means_over_seeds_in_another_order_are_equal() -> None:
     assert paired_difference(first, second).p_value == 1.0
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=30))
-def test_clear_means_a_paired_t_statistic_beyond_two(pairs: list[tuple[float, float]]) -> None:
-    first, second = np.round(pairs, 3).T
-    if np.ptp(first - second) < 1e-6:  # the statistic is infinite, or 0/0
-        return
-    statistic = stats.ttest_rel(first, second).statistic
-    if abs(abs(statistic) - 2) > 1e-6:
-        sign = paired_difference(first, second).clear_sign
-        assert sign == np.sign(statistic) * (abs(statistic) > 2)
-
-
 @given(P_VALUES)
 def test_holm_is_closed_testing_by_bonferroni(p_values: list[float]) -> None:
     # A hypothesis falls if every set of hypotheses that contains it falls by Bonferroni's test.
