@@ -111,6 +111,7 @@ def test_a_split_keeps_all_columns_and_groups(tmp_path, call, name):
     opened = gzip.open if name.endswith(".gz") else open
     with opened(tmp_path / name, "wt", newline="", encoding="utf-8") as file:
         if "jsonl" in name:
+            rows[0]["body"] = "half a letter: \ud83d"
             file.writelines(json.dumps(row) + "\n" for row in rows)
         else:
             writer = csv.DictWriter(file, rows[0], delimiter="\t" if "tsv" in name else ",")

@@ -180,7 +180,8 @@ class Source:
 
     def written(self, records: list[dict[str, Any]]) -> bytes:
         """Return the content of a file with some of the `records`, of the same format."""
-        return "".join(self._readers[0].written(records)).encode()
+        # Half a letter, which only JSON can hold, becomes its escape there.
+        return "".join(self._readers[0].written(records)).encode(errors="backslashreplace")
 
     @property
     def train(self) -> Source:
