@@ -251,7 +251,8 @@ def test_it_declares_versions_that_old_runtimes_know() -> None:
 TRANSFORMERS = {
     "scaled": make_pipeline(StandardScaler(), MLFro(1.0)),
     "not centred": make_pipeline(StandardScaler(with_mean=False), MaxAbsScaler(), MLFro(1.0)),
-    "not scaled": make_pipeline(StandardScaler(with_std=False), "passthrough", MLFro(1.0)),
+    "not scaled": make_pipeline("passthrough", StandardScaler(with_std=False), None, MLFro(1.0)),
+    "nothing": make_pipeline("passthrough", MLFro(1.0)),
     **{f"norm {norm}": make_pipeline(Normalizer(norm), MLFro(1.0)) for norm in ("l1", "l2", "max")},
     "tf-idf": make_pipeline(MaxAbsScaler(), TfidfTransformer(sublinear_tf=True), MLFro(1.0)),
     "svd": make_pipeline(StandardScaler(), make_pipeline(TruncatedSVD(5, random_state=0), LRML(2, 1.0))),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from lrml import LRML, MLFro, SpectralRegressor, TextTagger
 from lrml._inner import Prediction, inner_model
@@ -52,6 +53,12 @@ def test_tags_of_texts():
     inner = inner_model(tagger, "test")
     assert inner.reads_texts
     assert "apple" in inner.feature_names
+
+
+def test_words_keep_their_names_through_scalings():
+    pipeline = make_pipeline(TfidfVectorizer(), "passthrough", MaxAbsScaler(), MLFro(0.1))
+    pipeline.fit(TEXTS, np.eye(6, 3))
+    assert inner_model(pipeline, "test").feature_names.tolist() == ["apple", "blue", "green", "red", "sky"]
 
 
 def test_real_targets_have_no_best_labels():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from copy import deepcopy
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from lrml.estimators import predict_top_k
 
 
 class Inner(NamedTuple):
-    """A member of the family, and the fitted transformers before it, in their order."""
+    """A member of the family, and the fitted transformers before it, in their order; none is a pipeline."""
 
     model: Any
     steps: tuple[Any, ...]
@@ -31,10 +31,12 @@ class Inner(NamedTuple):
     @property
     def feature_names(self) -> npt.NDArray[Any] | None:
         """What the features of the model are called; None if nobody knows."""
-        names = getattr(self.model, "feature_names_in_", None)
-        if self.steps:
-            with suppress(AttributeError, ValueError, NotFittedError):  # a step that does not know its names
-                names = self.steps[-1].get_feature_names_out()
+        names = None if self.steps else getattr(self.model, "feature_names_in_", None)
+        try:
+            for step in self.steps:
+                names = step.get_feature_names_out(names)
+        except (AttributeError, ValueError, NotFittedError):  # a step that does not know its names
+            names = getattr(self.model, "feature_names_in_", None)
         return None if names is None else np.asarray(names)
 
     def unnamed(self) -> Self:
@@ -67,10 +69,10 @@ def _inside(estimator: Any, caller: str) -> Inner:
     inner, steps = estimator, list[Any]()
     while "fitted_" not in (state := getattr(inner, "__dict__", {})):
         if isinstance(inner, Pipeline) and len(inner):
-            steps += [inner[:-1]] if len(inner) > 1 else []
+            steps += transformers_in(inner[:-1])
             inner = inner[-1]
         elif "model_" in state:
-            steps.append(inner.vectorizer_)
+            steps += transformers_in(inner.vectorizer_)
             inner = inner.model_
         elif "best_estimator_" in state:
             inner = inner.best_estimator_
@@ -82,6 +84,13 @@ def _inside(estimator: Any, caller: str) -> Inner:
                 f"{shown(estimator)}. Pass LRML(), for example, after fit."
             )
     return Inner(inner, tuple(steps))
+
+
+def transformers_in(steps: Any) -> list[Any]:
+    """Return the transformers of a pipeline, and of those inside it, without steps that do nothing."""
+    if isinstance(steps, Pipeline):
+        return list(chain.from_iterable(transformers_in(step) for _, step in steps.steps))
+    return [] if steps is None or steps == "passthrough" else [steps]
 
 
 def threshold_of(model: Any) -> Any:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 
-from lrml._inner import inner_model
+from lrml._inner import inner_model, transformers_in
 from lrml._shown import shown
 from lrml._version import __version__
 from lrml.core.checks import check_flag, check_integer
@@ -98,7 +98,7 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     """
     text = check_flag("text", text)
     inner = inner_model(model, "to_onnx")
-    fitted, steps = inner.model, _leaves(inner.steps)
+    fitted, steps = inner.model, list(inner.steps)
     if fitted.flat_output_:
         raise ValueError("The model was fitted to a 1-D y. Fit it to y.reshape(-1, 1).")
     if getattr(fitted, "kernel_", None) is not None:
@@ -111,7 +111,8 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     graph = _Graph(fitted.factors_.U.dtype)
     reads_texts, first = inner.reads_texts and text, (*steps, fitted)[0]
     if inner.reads_texts and not text:
-        steps = _leaves(inner.steps[1:]) if isinstance(model, TextTagger) else steps[1:]
+        made = transformers_in(model.vectorizer_) if isinstance(model, TextTagger) else steps[:1]
+        steps = steps[len(made) :]
         first = (*steps, fitted)[0]
     if reads_texts:
         features = _texts(graph, steps.pop(0))
@@ -129,14 +130,6 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
         {name: json.dumps([*map(str, of)], ensure_ascii=False) for name, of in described.items() if len(of)}
         | {"model": kind, "lrml_version": __version__}
     )
-
-
-def _leaves(steps: Any) -> list[Any]:
-    """Return transformers in their order, without the pipelines around them."""
-    inside = (
-        _leaves([one for _, one in step.steps]) if isinstance(step, Pipeline) else [step] for step in steps
-    )
-    return [step for step in chain.from_iterable(inside) if step not in (None, "passthrough")]
 
 
 class _Graph:
@@ -267,7 +260,7 @@ def _transformed(graph: _Graph, step: Any, X: str) -> str:  # noqa: C901, PLR091
                 scale = np.sqrt(step.explained_variance_)
                 then("Div", np.maximum(scale, np.finfo(scale.dtype).eps))
         case FeatureUnion() if not step.transformer_weights:
-            kept = [_leaves([one]) for _, one in step.transformer_list if one != "drop"]
+            kept = [transformers_in(one) for _, one in step.transformer_list if one != "drop"]
             X = graph.node("Concat", *(_all_transformed(graph, part, X) for part in kept), axis=1)
         case _:
             raise ValueError(

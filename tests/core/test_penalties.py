@@ -125,6 +125,7 @@ def test_optimal_shrinker_is_the_published_formula(beta):
     expected = np.sqrt(np.maximum((y**2 - beta - 1) ** 2 - 4 * beta, 0)) / y * kept * np.sqrt(n) * noise
     np.testing.assert_allclose(shrinker.prox(sigma), expected, rtol=2e-3)
     assert shrinker.prox(np.zeros(3)).tolist() == [0, 0, 0]
+    assert OptimalShrinker(shrinker.shape, noise=1e-300).prox(sigma).tolist() == sigma.tolist()
 
 
 @settings(max_examples=100)
@@ -247,13 +248,23 @@ def test_bad_parameters(name, values):
     [
         *(lambda bad, kind=kind: kind(bad, 2.0) for kind in (Capped, MCP, SCAD, LogSum)),
         *(lambda bad, kind=kind: kind(1.0, bad and -1.0) for kind in (Capped, MCP, SCAD, LogSum)),
-        *(Rank, SchattenHalf, lambda bad: Weighted([bad]), lambda bad: Weighted([2.0, 1.0])),
+        *(Rank, SchattenHalf, lambda bad: Weighted([bad]), Weighted),
     ],
 )
 def test_bad_parameters_of_relatives(make):
     for bad in (-1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match=r"alpha|gamma|cap|epsilon|weights"):
             make(bad)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"noise": bad} for bad in (-1.0, np.nan, np.inf, "x")]
+    + [{"shape": bad} for bad in ((0, 0), (-1, 3), "x", (3,), 3, (2.5, 2))],
+)
+def test_bad_parameters_of_the_shrinker(given):
+    with pytest.raises(ValueError, match=r"noise|side|shape"):
+        OptimalShrinker(**given)
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,8 @@ def test_sums_of_rows(path):
 
 PIPELINES = {
     "standardised": make_pipeline(StandardScaler(), LRML(1, 2.0)),
+    "nothing first": make_pipeline("passthrough", StandardScaler(), LRML(1, 2.0)),
+    "nothing else": make_pipeline(None, LRML(1, 2.0)),
     "fewer": make_pipeline(MaxAbsScaler(), Normalizer(), PCA(3), LRMLCV(random_state=0)),
     "union": make_pipeline(
         make_union(StandardScaler(), TruncatedSVD(2, random_state=0)), SpectralRegressor(1, 2.0)

@@ -54,7 +54,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
@@ -398,9 +398,9 @@ class Weighted:
     weights: Sequence[float]
 
     def __post_init__(self) -> None:
-        weights = tuple(map(float, self.weights))
+        weights = tuple(map(float, self.weights)) if isinstance(self.weights, Iterable) else ()
         if not weights or sorted(weights) != list(weights) or not 0 <= weights[0] <= weights[-1] < math.inf:
-            raise ValueError(f"weights are {shown(weights)}. Pass finite ones, at least 0, ascending.")
+            raise ValueError(f"weights are {shown(self.weights)}. Pass finite ones, at least 0, ascending.")
         object.__setattr__(self, "weights", weights)
 
     @classmethod
@@ -447,6 +447,14 @@ class OptimalShrinker:
     shape: tuple[int, int] | None = None
     noise: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.noise is not None:
+            object.__setattr__(self, "noise", check_number("noise", self.noise))
+        if self.shape is not None:
+            if not isinstance(self.shape, Sequence) or len(self.shape) != 2:
+                raise ValueError(f"shape is {shown(self.shape)}. Pass the two sides of the matrix, or None.")
+            object.__setattr__(self, "shape", tuple(check_integer("a side", side) for side in self.shape))
+
     def noise_of(self, sigma: Values) -> float:
         """Return the noise, by default median(σ) / √(n μ_β), for all min(m, n) values of a matrix.
 
@@ -472,9 +480,9 @@ class OptimalShrinker:
         _, longer, beta = self._sides(sigma)
         unit = math.sqrt(longer) * self.noise_of(sigma)
         seen = sigma > (1.0 + math.sqrt(beta)) * unit
-        y = np.where(seen, sigma / (unit or 1.0), 1.0 + math.sqrt(beta))
-        eta = np.sqrt(np.maximum((y**2 - beta - 1.0) ** 2 - 4.0 * beta, 0.0)) / y
-        return np.where(seen, unit * eta if unit else sigma, 0.0)
+        small = (unit / np.where(seen, sigma, np.inf)) ** 2  # y⁻², which is small where y² would overflow
+        shares = np.sqrt(np.maximum((1.0 - (beta + 1.0) * small) ** 2 - 4.0 * beta * small**2, 0.0))
+        return np.where(seen, shares * sigma, 0.0)
 
     def _sides(self, sigma: Values) -> tuple[int, int, float]:
         """Return both sides, the shorter first, and their ratio β."""
