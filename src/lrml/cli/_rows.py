@@ -64,10 +64,13 @@ class Training(NamedTuple):
 
     def split(self, held_out: float, seed: int) -> tuple[Training, Any]:
         """Return rows to learn from and rows to judge by: a share, drawn at random, unless there are some."""
-        if len(self.rows) < len(self.whole):
-            return self, self.whole.rows(slice(len(self.rows), None))
-        train, test = split_rows(len(self.rows), held_out, seed, name="--held-out")
-        return self._replace(rows=self.rows.rows(train)), self.rows.rows(test)
+        if len(self.rows) == len(self.whole):
+            train, test = split_rows(len(self.rows), held_out, seed, name="--held-out")
+            return self._replace(rows=self.rows.rows(train)), self.rows.rows(test)
+        judged = self.whole.rows(slice(len(self.rows), None))
+        if not hasattr(judged, "texts"):
+            check_complete(judged.X)
+        return self, judged
 
 
 class RowsForModel:

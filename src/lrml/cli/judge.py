@@ -217,7 +217,7 @@ def _show(
     answer(document, *parts, as_json=as_json)
 
 
-def _scored(rows: RowsForModel, tell: Any = None) -> tuple[Any, Any]:
+def _scored(rows: RowsForModel, tell: Any) -> tuple[Any, Any]:
     """Return scores and labels of all rows; the labels stay sparse."""
     import numpy as np
     from scipy import sparse
