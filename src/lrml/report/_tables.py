@@ -14,6 +14,7 @@ _DIGITS, _DECIMALS = 10, 12
 _MISSING = "–"
 # A page holds so many rows of a table: labels may be tens of thousands, and a page should open at once.
 _MOST_ROWS = 3_000
+_LONG = 24  # characters of a cell, beyond which it may have several lines
 
 
 def rounded(value: Any) -> Any:
@@ -83,8 +84,9 @@ def shown_table(table: Mapping[str, Any]) -> Plain:
 def _cells(row: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for column in table["columns"]:
         words = column["kind"] == "text"
-        looks = "words" * words, "best" * (column["key"] in row["_best"])
-        yield _shown(row[column["key"]], column), " ".join(filter(None, looks))
+        text = _shown(row[column["key"]], column)
+        looks = "words" * words, "long" * (len(text) > _LONG), "best" * (column["key"] in row["_best"])
+        yield text, " ".join(filter(None, looks))
 
 
 def _shown(value: Any, column: Mapping[str, Any]) -> str:
@@ -92,5 +94,5 @@ def _shown(value: Any, column: Mapping[str, Any]) -> str:
         return _MISSING
     if column["kind"] == "text":
         return str(value)
-    digits = 0 if column["kind"] == "integer" else column["digits"]
-    return f"{value:z.{digits}f}".replace("-", "−")  # "z" turns a rounded −0.0000 into 0.0000
+    digits = ",.0" if column["kind"] == "integer" else f".{column['digits']}"
+    return f"{value:z{digits}f}".replace("-", "−")  # "z" turns a rounded −0.0000 into 0.0000

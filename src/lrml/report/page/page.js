@@ -6,7 +6,7 @@ const FIRST_ROWS = 25;
 function valueOf(row, place) {
   const text = row.cells[place].textContent;
   if (row.cells[place].classList.contains("words")) return text.toLowerCase();
-  return text === "–" ? null : Number(text.replace("−", "-"));
+  return text === "–" ? null : Number(text.replace("−", "-").replaceAll(",", ""));
 }
 
 function compare(first, second, sign) {
