@@ -103,6 +103,7 @@ REAL = [
 CASES = [
     *((model, "long") for model in SQUARED),
     *((model, "real") for model in REAL),
+    (REAL[0], "long"),  # whole numbers
     *((model, "wide") for model in SQUARED[::4]),
     *((model, "noisy") for model in BY_ROWS),
     *(

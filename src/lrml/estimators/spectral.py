@@ -217,7 +217,10 @@ class SpectralRegressor(RegressorMixin, Member):
                 "instead, and divide predictions by them."
             )
         roots = np.sqrt(_one_per_target("target_weights", params.target_weights, rows))
-        Y = rows.Y.multiply(roots).tocsr() if is_sparse(rows.Y) else rows.Y * rows.place.asarray(roots)
+        if is_sparse(rows.Y):
+            Y = rows.Y.multiply(roots).tocsr()
+        else:
+            Y = rows.place.asarray(rows.Y, "float64") * rows.place.asarray(roots)
         found = fit(replace(rows, Y=Y, sums=None), spec, None if last is None else _scaled(last, roots))
         return _scaled(found, 1.0 / roots)
 
