@@ -25,6 +25,7 @@ from lrml import (
     SpectralRegressorCV,
     metrics,
 )
+from lrml.estimators._criteria import ScoreTable
 from lrml.model_selection import MultilabelStratifiedKFold
 from lrml.thresholds import Cut, best_threshold
 from model_checks import squared_error
@@ -182,6 +183,14 @@ def test_one_standard_error_takes_the_simplest_that_is_good_enough(make_problem,
     assert simple.best_score_ == means[chosen]
 
 
+@pytest.mark.parametrize("gain", [0.03, 0.06, 0.15, 0.24])
+def test_a_tie_is_not_decided_by_rounding(gain):
+    table = ScoreTable([np.ones(3)] * 3, by_row=False)
+    for name, first in (("best", 0.4 + gain), ("other", 0.4)):  # the mean lead is its standard error
+        table.add(name, [first, 0.3, 0.3])
+    assert table.near("best", ["other"]) == ["other"]
+
+
 def test_a_standard_error_needs_rows_or_splits(data):
     model = MLFroCV(alphas=[1.0, 10.0], cv=0.2, scoring="micro_f1", rule="one_standard_error", random_state=0)
     with pytest.raises(ValueError, match=r"one_standard_error.*micro_f1"):
@@ -208,6 +217,7 @@ def test_automatic_threshold_is_the_best_for_held_out_scores(data, loss, metric,
     expected = best_threshold(*pooled, metric, per_label=per_label, natural=natural).cut
     np.testing.assert_allclose(search.threshold_, expected, atol=1e-5)
     assert np.shape(search.threshold_) == ((4,) if per_label else ())
+    assert np.asarray(search.threshold_).dtype == X.dtype == np.float64
     decisions = search.decision_function(X) >= search.threshold_
     np.testing.assert_array_equal(search.predict(X), decisions)
     np.testing.assert_array_equal(search.best_estimator_.predict(X), decisions)

@@ -7,7 +7,18 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from lrml import LRML, LRMLCV, MLFro, MLTrace, MLTraceCV, SpectralRegressor, SpectralRegressorCV
+from lrml import (
+    CPLSTCV,
+    LEMLCV,
+    LRML,
+    LRMLCV,
+    MLFro,
+    MLFroCV,
+    MLTrace,
+    MLTraceCV,
+    SpectralRegressor,
+    SpectralRegressorCV,
+)
 from lrml.estimators import _plans
 from lrml.metrics import average_precision
 
@@ -289,3 +300,26 @@ def test_given_thetas_are_fitted_though_folds_have_less_rank():
     found = LRMLCV(thetas=[5], rule="smallest", random_state=0).fit(X, Y)
     tried = {one["theta"] for one in found.cv_results_["params"] if one["alpha"] > 0}
     assert tried <= {5}
+
+
+def test_ranks_beside_alphas_and_other_ridges_at_the_largest_rank():
+    X, Y, W = low_rank(0, 60, 8, 4)
+    grid = SpectralRegressorCV(ranks=[1, 2], alphas=[0.0, 5.0], cv=3, random_state=0).fit(X, Y)
+    tried = {(one["alpha"], one["ridge"]) for one in grid.cv_results_["params"]}
+    ridges = {ridge for _, ridge in tried}
+    assert tried == {(alpha, ridge) for alpha in (0.0, 5.0) for ridge in ridges}
+    assert (min(ridges), len(ridges)) == (0.0, 5)
+    limited = SpectralRegressorCV(ranks=[1, 3], cv=3, random_state=0).fit(X, X @ W)  # no ridge is best
+    assert limited.best_params_["max_rank"] == 3
+    assert limited.best_params_["ridge"] == 0.0
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+@pytest.mark.parametrize("search", [LRMLCV, MLFroCV, LEMLCV, CPLSTCV, SpectralRegressorCV])
+@pytest.mark.parametrize("d", [30, 8])
+def test_constant_labels_add_nothing_to_the_rank(search, cv, d):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((60, d)), np.zeros((60, 12))
+    Y[:, :4], Y[:, 6:] = rng.random((60, 4)) < 0.4, 1.0
+    model = search(cv=cv, random_state=0).fit(X, Y)
+    assert model.rank_ <= model.cv_results_["mean_model_rank"].max() == 4

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from lrml import MLFro, MLFroCV, metrics
+from lrml import MLFro, MLFroCV, SpectralRegressorCV, metrics
 from lrml.core.rows import Rows
 from lrml.estimators import _splits
 from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
@@ -74,6 +74,12 @@ def test_splitters_and_pairs_are_taken_as_they_are(splitter):
 def test_bad_splits_are_refused(cv):
     with pytest.raises(ValueError, match="cv"):
         held_out_scores(cv, random_labels(10))
+
+
+def test_real_targets_are_not_stratified_by_labels():
+    X = np.random.default_rng(0).standard_normal((12, 4))
+    with pytest.raises(ValueError, match=r"cv=MultilabelStratifiedKFold.*KFold"):
+        SpectralRegressorCV(cv=MultilabelStratifiedKFold(3)).fit(X, X)
 
 
 SPLITTERS = {

@@ -32,7 +32,7 @@ from lrml.estimators._scores import Scores
 
 _NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
 _DEFAULTS = {"binary": "average_precision", "real": "r2"}
-# Relative errors of a prediction that are rounding.
+# Relative errors of a prediction, or of a lead, that are rounding.
 _SAME = 1e-9
 _Float64 = npt.NDArray[np.float64]
 
@@ -298,7 +298,9 @@ class ScoreTable:
         n_told = {point: np.count_nonzero(np.isfinite(scores)) for point, scores in self.scores.items()}
         leads = {point: self.lead(best, point) for point in among}
         return [
-            point for point, (gain, error) in leads.items() if gain <= error and n_told[point] >= n_told[best]
+            point
+            for point, (gain, error) in leads.items()
+            if gain <= error * (1.0 + _SAME) and n_told[point] >= n_told[best]
         ]
 
 

@@ -221,6 +221,7 @@ class Fold(NamedTuple):
     held_out: HeldOut
     scores: SpectralScores | LeaveOneOut
     total_weight: float  # of the training part
+    most: int  # labels that vary there: no model has a higher rank
 
 
 class PathJudge(Judge):
@@ -244,7 +245,10 @@ class PathJudge(Judge):
                 scores = SpectralScores(space, held_out.X, data.schema.targets)
             if len(self._folds) >= self._most_folds:
                 self._folds.popitem()
-            self._folds[number] = Fold(space, held_out, scores, part.total_weight)
+            cross, rounding = space.problem.cross, space.problem.rounding
+            lengths = to_numpy(namespace(cross).linalg.vector_norm(cross, axis=0))
+            most = int(np.count_nonzero(lengths > rounding * lengths.max(initial=0.0)))
+            self._folds[number] = Fold(space, held_out, scores, part.total_weight, most)
         return self._folds[number]
 
     @property
@@ -279,7 +283,7 @@ class PathJudge(Judge):
 
         def seen(place: int, found: PathPoint) -> None:
             solution = found.regressions
-            visit(place, fold.held_out, fold.scores.of(solution), solution.left.shape[1])
+            visit(place, fold.held_out, fold.scores.of(solution), min(solution.left.shape[1], fold.most))
 
         self.solve(number, points, seen)
 

@@ -242,11 +242,11 @@ def automatic_cut(model: Any, data: Rows, params: Parameters) -> Any:
         scores = _held_out_scores(model, data, rows)
     place = Place.of(scores)
     known = None if data.mask is None else place.asarray(data.mask.known(rows))
-    return best_cut(place.asarray(take(data.Y, rows)), scores, params, known, data.home)
+    return best_cut(place.asarray(take(data.Y, rows)), scores, params, known, data)
 
 
-def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, home: Place) -> Any:
-    """Return the best cut, at home; the natural one if nothing tells."""
+def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, data: Rows) -> Any:
+    """Return the best cut, where a model of the data lives; the natural one if nothing tells."""
     natural = params.loss.threshold
     xp = namespace(Y)
     if not bool(xp.any(xp.astype(Y, xp.bool))):  # unknown labels are 0
@@ -259,7 +259,7 @@ def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, h
         natural=natural,
         known=known,
     ).cut
-    return cut if isinstance(cut, float) else home.asarray(cut)
+    return cut if isinstance(cut, float) else data.home.asarray(cut, data.model_dtype.name)
 
 
 def left_out_scores(

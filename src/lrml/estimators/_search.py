@@ -311,6 +311,9 @@ class SearchModel(LowRankModel):
         allowed = {"thetas": params.thetas, "ridges": params.ridges, "ranks": ranks}
         points, variants = screened(folds, best, alone.unit, **allowed, small=params.rule != "best")
         rivals = [point for point in points if point.alpha or point.rank != top]
+        if folds is alone:  # the ridges of lower ranks at the largest one
+            bare += [point for point in points if point not in rivals]
+            alone.judge(bare)
         folds.judge([*(best_of(alone, bare, number) for number in range(len(alone.tables))), *rivals])
         return Contest(alone, bare, folds, rivals, variants)
 
@@ -329,10 +332,10 @@ class SearchModel(LowRankModel):
     def _grid(self, problem: Any, params: Parameters) -> list[GridPoint]:
         """Return all candidates of a grid."""
         ridges, alphas = params.ridges, sorted(params.alphas or [0.0], reverse=True)
+        if ridges is None:  # a model that is always limited takes a trace norm in place of a ridge
+            ridges = [0.0] if self._limited else ridges_leaving(problem, _RIDGE_SHARES)
         if params.limited:
-            ridges = [0.0] if ridges is None else ridges
             return [GridPoint(0, a, ridge, rank) for ridge in ridges for rank in params.ranks for a in alphas]
-        ridges = ridges_leaving(problem, _RIDGE_SHARES) if ridges is None else ridges
         thetas = params.thetas or resolve_counts("theta", DEFAULT_THETAS, 0, problem.shape)
         return grid_points(problem, thetas, alphas, ridges)
 
@@ -433,7 +436,7 @@ class SearchModel(LowRankModel):
                 join = namespace(scores[0]).concat
                 known = None if held_out[0].known is None else join([part.known for part in held_out])
                 labels = join([dense(part.Y) for part in held_out])
-                cut = best_cut(labels, join(scores), params, known, data.home)
+                cut = best_cut(labels, join(scores), params, known, data)
             best.set_params(threshold=cut)
         return best, seconds
 

@@ -79,6 +79,11 @@ def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
     binary, drawn = data.schema.targets == "binary", {"random_state": random_state}
     if check.is_integer(cv) and cv > n_rows:
         raise ValueError(f"cv is {cv} folds of {n_rows} rows. Pass fewer, or a share such as 0.25.")
+    if not binary and isinstance(cv, MultilabelStratifiedKFold):
+        raise ValueError(
+            "cv=MultilabelStratifiedKFold(…) deals out rows by 0/1 labels, but the targets are real. Pass "
+            f"cv={cv.n_splits}, or KFold of scikit-learn."
+        )
     if check.is_integer(cv):
         kind = MultilabelStratifiedKFold if binary else partial(KFold, shuffle=True)
         cv = kind(int(cv), **drawn)

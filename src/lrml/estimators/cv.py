@@ -333,7 +333,7 @@ class SpectralRegressorCV(RegressorMixin, SearchModel):
     thetas, alphas, ridges
         As in `LRMLCV`; alphas may be infinite.
     ranks : int, float or sequence of these, optional
-        Limits of the rank, in place of theta and alpha.
+        Limits of the rank, in place of theta; alphas are tried beside them only if given.
     gammas, cv, scoring, rule, random_state, verbose
         As in `LRMLCV`; ``scoring=None`` is "r2".
 
