@@ -340,6 +340,16 @@ GLOBAL, LOCAL = (
             {"singular_values": [1.0], "n_examples": 1, "r": 1.0, "theta": 1},
             {"line": "a"},
         ),
+        *(
+            (
+                printed_local_bound,
+                {"singular_values": [1.0], "n_examples": 1, "r": 1.0, "theta": 1},
+                {"singular_values": values},
+            )
+            for values in ([-1.0, 2.0], [np.nan], [np.inf], [[1.0]], 1.0)
+        ),
+        (global_bound, {"n_examples": 5, "n_labels": 1}, {"eigenvalues": 1.0}),
+        (local_rate, {"n_examples": 5}, {"eigenvalues": 1.0}),
     ],
 )
 def test_wrong_arguments_are_named(function, valid, wrong):

@@ -29,12 +29,12 @@ class Bound:
         return float(sum(self.terms.values()))
 
 
-def descending(eigenvalues: Any) -> Vector:
-    """Return eigenvalues in descending order."""
-    values = np.sort(np.asarray(to_host(eigenvalues), dtype=np.float64))[::-1]
+def descending(given: Any, name: str = "eigenvalues") -> Vector:
+    """Return eigenvalues or singular values in descending order."""
+    values = np.asarray(to_host(given), dtype=np.float64)
     if values.ndim != 1 or not np.all(np.isfinite(values) & (values >= 0)):
-        raise ValueError(f"eigenvalues are {eigenvalues!r:.80}. Pass finite numbers of at least 0, in a row.")
-    return values
+        raise ValueError(f"{name} are {given!r:.80}. Pass finite numbers of at least 0, in a row.")
+    return np.sort(values)[::-1]
 
 
 def _chevet(total: Any, largest: Any, n_examples: int, n_labels: int) -> tuple[Any, Any]:
@@ -215,7 +215,7 @@ def printed_local_bound(
     *,
     line: Literal["theorem", "proof", "predictions"] = "theorem",
 ) -> Bound:
-    """Local bound of Theorem 3 of Xu et al., from the descending singular values σ_j of W, or λ_j of XW/√n.
+    """Local bound of Theorem 3 of Xu et al., from the singular values σ_j of W, or λ_j of XW/√n.
 
     ::
 
@@ -228,7 +228,7 @@ def printed_local_bound(
     most λ_j in the others; `prediction_bound` needs no fixed vectors.
     """
     moment, (n, free) = check_number("r", r), checked(n_examples=n_examples, theta=theta)
-    rest = np.asarray(to_host(singular_values), dtype=np.float64)[free:]
+    rest = descending(singular_values, "singular_values")[free:]
     kind = check_choice("line", line, ("theorem", "proof", "predictions"))
     tail = float(np.linalg.norm(rest, 2 if kind == "proof" else 1))
     head, name = moment, "tail of W"
