@@ -132,6 +132,28 @@ def test_worst_labels_and_what_has_no_value():
     assert same.bins == [{"low": 7.0, "high": 7.0, "score": 7.0, "count": 4, "frequency": 0.25}]
 
 
+@pytest.mark.parametrize(("n_labels", "tables"), [(15, ["labels"]), (16, ["worst", "labels"])])
+def test_worst_labels_are_shown_where_there_are_more(n_labels, tables):
+    page = assess(*made(60, n_labels), n_bootstrap=0).summary("")
+    assert [table["id"] for table in page["tables"] if table["id"] in ("worst", "labels")] == tables
+
+
+def test_methods_with_the_same_predictions_are_told_once():
+    Y, S = made(noise=2.0)
+    found = compare(Y, {"a": S, "b": S, "c": 1 - S, "d": S + 1e-12}, n_bootstrap=20)
+    assert found.alike == [["a", "b", "d"]]
+    page = found.summary("")
+    assert len(page["summary"]) == 1
+    tables = {table["id"]: table["rows"] for table in page["tables"]}
+    assert {(row["first"], row["second"]) for row in tables["tests"]} == {("a", "c"), ("b", "c"), ("c", "d")}
+    best = {row["metric"]: row["best"] for row in tables["metrics"]}
+    assert best["average precision"] == "a, b, d"
+    equal = compare(Y, {"a": S, "b": S}, n_bootstrap=20).summary("")
+    assert "tests" not in [table["id"] for table in equal["tables"]]
+    (rows,) = (table["rows"] for table in equal["tables"] if table["id"] == "metrics")
+    assert all((row["best"], list(row["_best"])) == ("all", []) for row in rows)
+
+
 def test_reliability_of_other_scores():
     Y, S = made(2000, 6, noise=1.0)
     margins = 4 * S - 2

@@ -78,7 +78,13 @@ def test_what_it_is(data):
     assert describe_model(MODELS["fro"].fit(*data)).theta is None
     assert describe_model(MODELS["fro"]).tail is None
     search = MODELS["search"].fit(*data)
-    assert describe_model(search).params["best_params"] == search.best_params_
+    found = describe_model(search)
+    assert found.params["best_params"] == search.best_params_
+    (shown,) = (table["rows"] for table in found.summary("")["tables"] if table["id"] == "params")
+    assert [row["name"] for row in shown] == [*found.given, *search.best_params_]
+    assert set(found.given) < set(search.get_params(deep=False))
+    for name, value in search.best_params_.items():
+        assert {row["name"]: row["value"] for row in shown}[name] == f"{value:.4g}"
 
 
 def test_through_pipelines_and_searches_of_scikit_learn(data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from inspect import signature
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,6 +42,7 @@ class ModelDescription:
 
     kind: str  # the class of the model
     params: dict[str, Any]  # its parameters, and for a search ``best_params``
+    given: list[str]  # names of the parameters that differ from their defaults
     n_features: int  # for a kernel its training rows
     n_labels: int
     rank: int
@@ -112,9 +114,13 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
     names = [str(name) for name in fitted.classes_]
     longest = [int(place) for place in np.argsort(-norms, kind="stable")[:n_labels] if norms[place] > 0]
     best = vars(fitted).get("best_params_")
+    params = _plain(fitted.get_params(deep=False))
+    defaults = {name: one.default for name, one in signature(type(fitted)).parameters.items()}
+    usual = _plain({name: defaults.get(name) for name in params})
     return ModelDescription(
         kind=type(fitted).__name__,
-        params=_plain(fitted.get_params(deep=False)) | ({"best_params": _plain(best)} if best else {}),
+        given=[name for name, value in params.items() if value != usual[name]],
+        params=params | ({"best_params": _plain(best)} if best else {}),
         n_features=len(fitted.factors_.U),
         n_labels=len(names),
         **{name: getattr(fitted, f"{name}_") for name in _FACTS},
@@ -322,11 +328,15 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
     pair_columns = [column("first", "label"), column("second", "related label")]
     pair_columns.append(column("cosine", "cosine", "number", 3))
     nearest = "Pairs of labels with the largest cosine between their coefficients."
-    params = [{"name": name, "value": str(value)} for name, value in found.params.items()]
+    chosen = {name: found.params[name] for name in found.given} | found.params.get("best_params", {})
+    others = "Those that were given or found; all others have their defaults."
+    params = [{"name": name, "value": _said(value)} for name, value in chosen.items()]
     tables = [
         *table("labels", "Labels", longest, label_columns, label_rows),
         *table("pairs", "Most related labels", nearest, pair_columns, _clear(found.pairs)),
-        *table("params", "Parameters", "", [column("name", "parameter"), column("value", "value")], params),
+        *table(
+            "params", "Parameters", others, [column("name", "parameter"), column("value", "value")], params
+        ),
     ]
     steps = f", {found.n_iter} iterations" if found.n_iter else ""
     known = [
@@ -346,6 +356,10 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
     headline = f"{found.kind} of rank {found.rank}: {found.n_features:,} features, {found.n_labels:,} labels."
     trouble = [] if found.converged else [f"The fit did not converge: {found.status}"]
     return page(title, [headline, *trouble], figures, tables, known)
+
+
+def _said(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _bytes(count: int) -> str:
@@ -381,9 +395,9 @@ def _features_figure(found: ModelDescription) -> list[dict[str, Any]]:
 
 
 def _draw_features(labels: Sequence[dict[str, Any]]) -> Any:
-    n_columns, most = min(3, len(labels)), max(len(label["features"]) for label in labels)
+    n_columns, most = min(2, len(labels)), max(len(label["features"]) for label in labels)
     n_rows = -(-len(labels) // n_columns)
-    drawing = canvas(2.8 * n_columns, n_rows * (0.7 + 0.17 * most))
+    drawing = canvas(2.6 * n_columns, n_rows * (0.6 + 0.17 * most))
     for panel, label in zip(drawing.subplots(n_rows, n_columns, squeeze=False).flat, labels, strict=False):
         names, coefficients = zip(*(one.values() for one in label["features"]), strict=True)
         panel.axvline(0.0, color="0.5", linewidth=0.6)

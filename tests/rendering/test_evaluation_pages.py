@@ -30,11 +30,12 @@ def summaries() -> dict[str, dict[str, Any]]:
     texts = [f"w{i % 7} w{i % 5} common" for i in range(70)]
     tagger = TextTagger(MLFro(0.1)).fit(texts, [[f"tag {i % 7}", f"<i>{i % 5}"] for i in range(70)])
     one = assess(Y, scores, label_names=names, n_bootstrap=30)
-    noise = np.random.default_rng(1).random(Y.shape)
-    both = compare(Y, {"ours": scores, "<b>chance": noise}, label_names=names, n_bootstrap=30)
+    noise = np.random.default_rng(1).random((4, *Y.shape))
+    rivals = dict(zip(["<b>chance", "another one", "ml-trace", "a fifth"], noise, strict=True))
+    several = compare(Y, {"ours": scores} | rivals, label_names=names, n_bootstrap=30)
     return {
         "assessment": one.summary("An evaluation & more"),
-        "comparison": both.summary("A comparison"),
+        "comparison": several.summary("A comparison"),
         "model": describe_model(tagger).summary("A model"),
     }
 

@@ -84,7 +84,8 @@ def evaluate(
     about = [("Model", model), ("Fitted", "; ".join(in_words(facts))), ("Data", data.name)]
     page = found.summary(f"Evaluation of {model}", about=about) | {"left_out": notes}
     document = {"model": model, "data": data.name, "notes": notes, "fitted": facts, **found.as_dict()}
-    _show(page, html, document, shown=("metrics", "worst", "reliability"), as_json=as_json)
+    labels = "worst" if any(table["id"] == "worst" for table in page["tables"]) else "labels"
+    _show(page, html, document, shown=("metrics", labels, "reliability"), as_json=as_json)
     for note in () if as_json else notes:
         advise(f"lrml evaluate: {note}")
 
@@ -187,7 +188,9 @@ def inspect(
     spectrum = ", ".join(f"{value:.4g}" for value in sigma[:_N_VALUES])
     about = [("Model file", model), ("Fitted", "; ".join(in_words(facts_of(fitted))))]
     about += [
-        (key.capitalize(), str(training[key])) for key in ("data", "rows", "seconds") if key in training
+        (key.capitalize(), training[key] if key == "data" else f"{training[key]:,}")
+        for key in ("data", "rows", "seconds")
+        if key in training
     ]
     about += [("Singular values", f"{spectrum}{', …' if len(sigma) > _N_VALUES else ''}")]
     page = found.summary(f"What {model} has learnt", about=about)

@@ -40,6 +40,18 @@ class Comparison:
     methods: dict[str, Assessment]
     tests: list[dict[str, Any]]
 
+    @property
+    def alike(self) -> list[list[str]]:
+        """Groups of methods, each of two or more, that have the same value of every metric on every row."""
+        groups: list[list[str]] = []
+        for name, found in self.methods.items():
+            own = next((group for group in groups if _same(found, self.methods[group[0]])), None)
+            if own is None:
+                groups.append([name])
+            else:
+                own.append(name)
+        return [group for group in groups if len(group) > 1]
+
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data that JSON can hold; None stands for what has no value."""
         return {
@@ -120,6 +132,12 @@ def compare(
         test["corrected"] = corrected
         test["better"] = (test["first"] if first_is_better else test["second"]) if clear else None
     return Comparison(methods, tests)
+
+
+def _same(one: Assessment, other: Assessment) -> bool:
+    rows = zip(one.per_example.values(), other.per_example.values(), strict=True)
+    alike = all(np.array_equal(*values, equal_nan=True) for values in rows)
+    return alike and rounded(one.labels) == rounded(other.labels)
 
 
 def _tested(metric: str, one: Assessment, other: Assessment) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import permutations
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -28,7 +29,7 @@ _MANY_POINTS = 1_000
 
 def assessment_page(found: Any, title: str, about: _About) -> _Plain:
     """Return the page of one model."""
-    worst, reliability = found.worst_labels(_N_WORST), found.reliability
+    reliability = found.reliability
     never = sum(label["support"] > 0 and label["predicted"] == 0 for label in found.labels)
     known = [
         *about,
@@ -52,6 +53,7 @@ def assessment_page(found: Any, title: str, about: _About) -> _Plain:
         for name, one in found.metrics.items()
     ]
     few = "Lowest F1 among labels with at least 5 relevant rows."
+    worst = found.worst_labels(_N_WORST) if found.n_labels > _N_WORST else []  # else all are in sight
     tables = [
         *table("metrics", "Metrics", "", [column("metric", "metric"), *numbers, left_out], rows),
         *table("worst", "Worst labels", few, _label_columns(), worst),
@@ -86,8 +88,14 @@ def comparison_page(found: Any, title: str, about: _About) -> _Plain:
         for name in first.metrics
         if name in _FIRST
     ]
-    known = [*about, *_known(first), *cuts]
-    return page(title, [], figures, tables, known, numbers=[("", *found.methods), *rows])
+    alike = [_listed(group) for group in found.alike]
+    known = [*about, *_known(first), *(("Same predictions", names) for names in alike), *cuts]
+    words = [f"{names} made the same predictions: no metric tells them apart on any row." for names in alike]
+    return page(title, words, figures, tables, known, numbers=[("", *found.methods), *rows])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _metrics_table(found: Any, keys: Mapping[str, str]) -> list[_Plain]:
@@ -113,8 +121,14 @@ def _tests_table(found: Any, level: float) -> list[_Plain]:
         _number("corrected", "corrected", explanation="p-value after Holm's correction over all rows"),
         column("better", "clearly better"),
     ]
-    rows = [{**test, "metric": _titled(test["metric"])} for test in found.tests]
-    return table("tests", "Pairs", "Every pair of models by every metric.", columns, rows)
+    pairs = {pair for group in found.alike for pair in permutations(group, 2)}
+    rows = [
+        {**test, "metric": _titled(test["metric"])}
+        for test in found.tests
+        if (test["first"], test["second"]) not in pairs
+    ]
+    rest = ", but for pairs that made the same predictions" if pairs else ""
+    return table("tests", "Pairs", f"Every pair of models by every metric{rest}.", columns, rows)
 
 
 def _f1_table(found: Any, keys: Mapping[str, str]) -> list[_Plain]:
@@ -159,9 +173,10 @@ def _side_by_side(found: Any, metric: str, keys: Mapping[str, str]) -> _Plain:
         if test["metric"] == metric and test["better"]
     }
     beaten = [other for other in values if best and all((one, other) in clear for one in best)]
-    verdict = {"best": ", ".join(best) or None, "verdict": ", ".join(beaten) or None}
+    tied = len(best) == len(values)
+    verdict = {"best": "all" if tied else ", ".join(best) or None, "verdict": ", ".join(beaten) or None}
     row = {"metric": _titled(metric), **{keys[m]: value for m, value in values.items()}, **verdict}
-    return row | {"_best": [keys[method] for method in best]}
+    return row | {"_best": [] if tied else [keys[method] for method in best]}
 
 
 # Columns and figures
