@@ -138,9 +138,15 @@ def test_convert_names_its_files_and_replaces_none_unasked(
         assert f"OUT: {str(mine)!r}" in refused.stderr
         assert mine.read_text() == "mine"
         written = call("convert", source, target, "--force").stdout
-        assert written.startswith(f"wrote {target}: <Dataset toy")
+        assert written.startswith(f"wrote {target}: {len(toy)} rows\n")
         assert all(f"wrote {path}" in written for path in files)
         assert read_dataset(target).n_train == 4
+
+
+@pytest.mark.parametrize(("name", "keeps"), [("a.xmc", False), ("a.svm", False), ("a.npz", True)])
+def test_a_split_that_a_format_cannot_hold_is_told(tmp_path, toy, call, name, keeps):
+    write_dataset(toy, tmp_path / "toy.npz")
+    assert bool(call("convert", tmp_path / "toy.npz", tmp_path / name).stderr) != keeps
 
 
 @pytest.mark.real_data
@@ -159,7 +165,7 @@ def test_options_of_the_readers(tmp_path, call):
     options += ("--read", "features=b", "--read", "sparse=true", "--read", "name=mine")
     found = json.loads(call("describe", table, *options, "--json").stdout)
     assert (found["name"], found["attributes"], found["nonzeros"]) == ("mine", 1, 1)
-    assert "X (2, 1) sparse" in call("convert", table, tmp_path / "o.svm", *options).stdout
+    assert "2 rows" in call("convert", table, tmp_path / "o.svm", *options).stdout
     svm.write_text("0 1:1\n")
     test.write_text("2 3:1\n")
     for extra, shape in (

@@ -79,6 +79,13 @@ def test_arff(tmp_path, header):
     check(message_of(read_dataset, path, labels=-1))
 
 
+@pytest.mark.parametrize("name", ["toy.arff", "toy.csv"])
+def test_real_targets_are_sent_to_their_estimator(tmp_path, name):
+    head = "@attribute a real\n@attribute b real\n@data\n" if "arff" in name else "a,b\n"
+    (tmp_path / name).write_text(f"{head}1,2.5\n")
+    check(message_of(read_dataset, tmp_path / name, labels=["b"]), "SpectralRegressorCV")
+
+
 def test_arguments(tmp_path):
     path = tmp_path / "toy.arff"
     path.write_text("@attribute a real\n@attribute b {0,1}\n@data\n1,1\n")

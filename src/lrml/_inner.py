@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
 from lrml._shown import shown
+from lrml.core import Statistics
 from lrml.core.arrays import at_home
 from lrml.core.losses import LOSSES, LogisticLoss
 from lrml.estimators import predict_top_k
@@ -67,6 +68,11 @@ def inner_model(estimator: Any, caller: str) -> Inner:
 def _inside(estimator: Any, caller: str) -> Inner:
     """Return the same where the model lives."""
     inner, steps = estimator, list[Any]()
+    if isinstance(inner, Statistics):
+        raise NotFittedError(
+            f"{caller} needs a model, got sums over {inner.n_rows:,d} rows. Fit one to them in Python, "
+            "model = LRML().fit_statistics(lrml.load(FILE)), and pass it, or its file."
+        )
     while "fitted_" not in (state := getattr(inner, "__dict__", {})):
         if isinstance(inner, Pipeline) and len(inner):
             steps += transformers_in(inner[:-1])

@@ -224,6 +224,15 @@ def test_features_are_counted_from_where_training_counted_them(folder, call):
 # What is refused
 
 
+_TAKE_MODELS = (
+    ("predict", "yeast"),
+    ("evaluate", "yeast"),
+    ("inspect", ""),
+    ("serve", ""),
+    ("export", "x.onnx"),
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -241,6 +250,11 @@ def test_features_are_counted_from_where_training_counted_them(folder, call):
         ("fit train.csv -o x.lrml --method ml-fro --theta 3", "theta"),
         ("fit train.csv -o x.lrml --method lmrl", "'lmrl'.*lrml"),
         ("fit train.csv -o x.lrml --config train.csv", "TOML"),
+        ("fit train.csv -o x.lrml --config no.toml", "^(?!.*Errno).*--config.*'no.toml'"),
+        ("fit one.csv -o x.lrml", r"min_df = 1.*\[text\].*--config"),
+        ("fit rows.npy -o x.lrml", "table"),
+        ("tune train.csv -o x.lrml --cv 1", "cv is 1.*in Python"),
+        ("tune train.csv -o x.lrml --ranks 1", "^(?!.*callback).*'ranks'.*thetas"),
         ("fit train.csv -o x.lrml --config text.toml", "'mindf'.*min_df"),
         ("fit train.csv -o x.lrml --config model.toml", "LRML .*'rule'.*alpha"),
         ("fit rows.json -o x.lrml", "'.json'.*--from"),
@@ -253,6 +267,9 @@ def test_features_are_counted_from_where_training_counted_them(folder, call):
         ("predict model.lrml new.csv --keep name", "'name'"),
         ("predict train.csv new.csv", "model file"),
         ("predict yeast.lrml fewer.csv", "103 features"),
+        ("predict no.lrml new.csv", "^(?!.*Errno).*no.lrml"),
+        *((f"{command} sums.lrml {rest}", "sums.*fit_statistics") for command, rest in _TAKE_MODELS),
+        ("theory yeast --model sums.lrml", "sums.*fit_statistics"),
         ("theory train.csv", "'train.csv' has texts.*--model"),
     ],
 )
@@ -261,6 +278,9 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(folder, call, monkeypatch,
     (folder / "empty.csv").write_text("")
     (folder / "rows.json").write_text("{}")
     (folder / "fewer.csv").write_text("Att1,Att2\n1,2\n")
+    (folder / "one.csv").write_text("text,tags\nred apple,fruit\n")
+    np.save(folder / "rows.npy", np.eye(3))
+    lrml.save(lrml.MLFro().partial_fit(np.eye(3), np.eye(3)).statistics_, folder / "sums.lrml")
     (folder / "text.toml").write_text("[text]\nmindf = 2\n")
     (folder / "model.toml").write_text('[model]\nrule = "smallest"\n')
     before = sorted(os.listdir(folder))

@@ -196,7 +196,7 @@ def test_what_cannot_be_saved_is_refused_before_a_file_is_opened(path):
     class Mine(LRML):
         pass
 
-    with pytest.raises(TypeError, match="Mine"):
+    with pytest.raises(TypeError, match=r"(?s)Mine(?!.*precomputed)"):  # which is for kernels
         lrml.save(Mine(1, 2.0).fit(X, Y), path)
     with pytest.raises(TypeError, match="kernel='precomputed'"):
         lrml.save(MLFro(kernel=lambda a, b: float(a @ b)).fit(X, Y), path)
@@ -273,6 +273,6 @@ def test_pipelines_that_a_file_cannot_hold(path):
     turned = make_pipeline(LRML(1, 2.0), StandardScaler())
     for pipeline in (turned, make_pipeline(MinMaxScaler(), LRML(1, 2.0))):
         pipeline.steps[-1][1].fit(X, Y)
-        with pytest.raises(TypeError, match=r"Pipeline|MinMax"):
+        with pytest.raises(TypeError, match=r"got Pipeline|MinMax.*StandardScaler"):
             lrml.save(pipeline, path)
     assert not path.exists()

@@ -108,7 +108,7 @@ class Recipe:
         elif n_texts is not None and self.params.get("loss", "squared") == "squared":
             own["ridge"] = _RIDGE_FOR_TEXTS
         place |= {key: key for key in model.get_params() if "__" not in key and key != "estimator"}
-        _check_known(model, self.params, place)
+        _check_known(model, self.params, place, told=TUNE if search else FIT)
         usual = {key: one for key, one in own.items() if key in model.get_params()}
         model.set_params(**usual | {place[key]: one for key, one in self.params.items()})
         model._check_params()
@@ -120,12 +120,14 @@ class Recipe:
         return lrml.TextTagger(model, vectorizer=words.set_params(**settings))
 
 
-def _check_known(owner: Any, given: Iterable[str], known: Iterable[str]) -> None:
+def _check_known(owner: Any, given: Iterable[str], known: Iterable[str], told: Table | None = None) -> None:
+    """Refuse parameters that are not known; the message lists those among ``told`` that are, or all."""
     for key in given:
         if key not in known:
+            listed = known if told is None else [one for one in told if one in known]
             raise ValueError(
                 f"{type(owner).__name__} has no parameter {key!r}. {did_you_mean(key, known)}It has "
-                f"{', '.join(known)}: choose one of these, or leave it out."
+                f"{', '.join(listed)}: choose one of these, or leave it out."
             )
 
 
@@ -133,6 +135,8 @@ def _read_config(path: str) -> dict[str, Any]:
     """Return the settings of a file, of which the names at the top are checked."""
     try:
         found = tomllib.loads(Path(path).read_text("utf-8-sig"))
+    except FileNotFoundError as error:
+        raise ValueError(f"--config: there is no file {path!r}. Check the path.") from error
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"--config {path!r} cannot be read as TOML ({error}). Write lines such as method = "

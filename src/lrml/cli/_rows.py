@@ -33,10 +33,7 @@ class Training(NamedTuple):
         n_train = getattr(whole, "n_train", None)
         rows = whole if n_train is None else whole.rows(slice(0, n_train))
         if not source.roles.has_labels and rows.targets is None:
-            raise ValueError(
-                f"{source.name!r} has no tags or labels to learn from. Say where they are, for example with "
-                "--tags or --labels."
-            )
+            raise _without_labels(source, source.name, "learn from")
         if not hasattr(rows, "texts"):
             check_complete(rows.X)
         return cls(rows, source, whole)
@@ -111,10 +108,7 @@ class RowsForModel:
             raise ValueError(f"The model takes {takes}, and {source.name} has none. Pass another file.")
         self.has_split, source = source.has_split, getattr(source, part)
         if labelled and not (source.roles.has_labels or source.columns.labels):
-            raise ValueError(
-                f"{data.name!r} has no tags or labels to judge by. Say where they are, for example with "
-                "--tags or --labels."
-            )
+            raise _without_labels(source, data.name, "judge by")
         features: Any = None
         if not texts:
             named = getattr(first, "feature_names_in_", None)
@@ -152,6 +146,13 @@ class RowsForModel:
                     f"{counted(unknown.total(), 'cell')}: {first}{', ...' if len(unknown) > 3 else ''}"
                 )
         return lines
+
+
+def _without_labels(source: Source, name: str, purpose: str) -> ValueError:
+    remedy = "Say where they are, for example with --tags or --labels."
+    if source.roles.format == "npy":
+        remedy = "Pass a table of them after the array, such as tags.csv."
+    return ValueError(f"{name!r} has no tags or labels to {purpose}. {remedy}")
 
 
 def opened(path: str) -> tuple[Any, dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import lrml.datasets
+from lrml._shown import counted
 from lrml.cli._options import (
     CommandError,
     Data,
@@ -25,6 +26,7 @@ from lrml.cli._options import (
     user_errors,
 )
 from lrml.datasets import FORMATS, dataset_status, mulan_entries
+from lrml.datasets._lines import format_of
 
 _EMBEDDED = "yeast"
 
@@ -152,8 +154,12 @@ def convert(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write a dataset in another format."""
-    from lrml.cli._console import answer
+    """Write a dataset in another format.
+
+    Features and labels are kept, or texts and tags (several columns of text as one); other columns, such as
+    an id, are not. ARFF and npz keep names, and which rows are training rows and which test rows.
+    """
+    from lrml.cli._console import advise, answer
 
     files = lrml.datasets.files_of(target, to)
     check_output(files[0], "OUT", force=force, beside=files[1:], other=data.paths)
@@ -163,7 +169,9 @@ def convert(
     counts = {key: found[key] for key in ("instances", "attributes", "labels") if as_json}
     others = (f"wrote {file}, which belongs to it" for file in files[1:])
     document = {"wrote": [str(file) for file in files], **counts}
-    answer(document, f"wrote {files[0]}: {dataset!r}", *others, as_json=as_json)
+    answer(document, f"wrote {files[0]}: {counted(len(dataset), 'row')}", *others, as_json=as_json)
+    if dataset.n_train and format_of(target, to) not in ("arff", "npz"):
+        advise(f"the first {dataset.n_train:,d} are training rows, which the file does not say")
 
 
 @app.command()

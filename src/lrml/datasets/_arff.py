@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from lrml._shown import shown
 from lrml.datasets._dataset import Columns, Dataset, csr_of, place_twice
-from lrml.datasets._lines import DatasetFormatError, FileReader, Row, decoded, significant_lines, stem_of
+from lrml.datasets._lines import (
+    BINARY,
+    DatasetFormatError,
+    FileReader,
+    Row,
+    decoded,
+    significant_lines,
+    stem_of,
+)
 from lrml.datasets._pairs import numbers_in
 from lrml.datasets._roles import Roles
 
@@ -302,9 +310,9 @@ class ArffReader(FileReader):
         wrong = (self._binary[index] & (values != 0) & (values != 1) & ~np.isnan(values)) | np.isinf(values)
         if wrong.any():
             at = int(np.argmax(wrong))
-            kind = "0 or 1" if self._binary[index[at]] else "finite"
+            kind = BINARY if self._binary[index[at]] else "finite. Correct it."
             name = shown(self._attributes[index[at]].name)
-            raise self.error(rows[row[at]][0], f"{values[at]:g} as {name} is not {kind}. Correct it.")
+            raise self.error(rows[row[at]][0], f"{values[at]:g} as {name} is not {kind}")
 
     def _entries(self, rows: list[Row]) -> _Entries:
         """Return row, attribute and value of each entry; those that are not given are 0."""

@@ -31,6 +31,8 @@ FORMATS = {
 }
 """Formats and their suffixes; .gz, .bz2 or .xz may follow."""
 
+# What a label has to be.
+BINARY = "0 or 1, as labels are. Correct it; for real targets pass arrays to SpectralRegressorCV in Python."
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 

@@ -15,12 +15,11 @@ from scipy import sparse
 
 from lrml._shown import shown
 from lrml.datasets._dataset import Columns, Dataset, Tags, TextDataset, indicator
-from lrml.datasets._lines import DatasetFormatError, FileReader, damage_told
+from lrml.datasets._lines import BINARY, DatasetFormatError, FileReader, damage_told
 from lrml.datasets._roles import RoleFinder, Roles, flag_of, tags_in
 
 SAMPLE_ROWS = 1000  # that roles are guessed from
 _BATCH_CELLS = 1 << 20  # numbers of a Parquet file that are read at a time
-_BINARY = "0 or 1, as labels are. Correct it; for real targets pass arrays to SpectralRegressor."
 
 
 def import_pyarrow() -> Any:
@@ -110,7 +109,7 @@ class TableReader(FileReader):
         flags = {name: flag_of(record.get(name)) for name in roles.labels}
         for name, flag in flags.items():
             if flag is None:
-                message = f"{shown(record.get(name))} in column {shown(name)} is not {_BINARY}"
+                message = f"{shown(record.get(name))} in column {shown(name)} is not {BINARY}"
                 raise self.error(line, message)
         return tuple(name for name, flag in flags.items() if flag)
 
@@ -161,7 +160,7 @@ class TableReader(FileReader):
         wrong[:, len(features) :] |= (flags != 0) & (flags != 1) & ~np.isnan(flags)
         if wrong.any():
             row, place = np.argwhere(wrong)[0]
-            kind = "finite. Correct it." if place < len(features) else _BINARY
+            kind = "finite. Correct it." if place < len(features) else BINARY
             message = f"{values[place, row]:g} in column {shown(names[place])} is not {kind}"
             raise self.error(self.line_of(first_row + row), message)
         stored: Any = sparse.csr_array if self._sparse else np.asarray

@@ -63,8 +63,8 @@ def check_cv(cv: Any) -> Any:
     several = hasattr(cv, "split") or (isinstance(cv, Iterable) and getattr(cv, "ndim", 1) > 0)
     if not (number or (several and not isinstance(cv, str | bytes))):
         raise (ValueError if check.is_real(cv) else TypeError)(
-            f"cv is {shown(cv)}. Pass a number of folds such as 5, a share such as 0.25, a splitter, or "
-            "pairs (train, test) of row numbers."
+            f"cv is {shown(cv)}. Pass two or more folds, such as 5, or a share such as 0.25; in "
+            "Python also a splitter, or pairs (train, test) of row numbers."
         )
     return cv
 

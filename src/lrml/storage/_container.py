@@ -44,6 +44,8 @@ def sound(path: str | os.PathLike[str]) -> Iterator[None]:
     """Let whatever goes wrong while a file is read mean that it holds no sound model."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"There is no file {os.fspath(path)!r}. Check the path.") from error
     except (OSError, MemoryError, ModelFileError):
         raise
     except Exception as error:  # a forged file may lead to any

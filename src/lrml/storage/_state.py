@@ -117,10 +117,13 @@ class Writer:
                 del state["fitted_"]  # that of the best estimator
             params = self._named(other.get_params(deep=False), f"{name}.params")
             return {"kind": kind, "params": params, "fitted": self._named(state, name)}
+        remedy = (
+            " Instead of a kernel of your own, fit with kernel='precomputed'." if "kernel" in name else ""
+        )
         raise TypeError(
-            f"{name.lstrip('.')} is {shown(value)}. A model file holds data, and estimators that lrml.save "
-            "names. What matters to fit only can get its default by set_params before you save; instead of a "
-            "kernel of your own, fit with kernel='precomputed'."
+            f"{name.lstrip('.')} is {shown(value)}. A model file holds data, lrml's estimators and "
+            f"penalties, of scikit-learn {', '.join(one.__name__ for one in _TRANSFORMERS)}. What matters to fit "
+            f"only can get its default by set_params before you save.{remedy}"
         )
 
     def _named(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
