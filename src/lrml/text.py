@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lrml._door import check_label_names, check_targets
-from lrml._shown import counted, shown
+from lrml._shown import counted, did_you_mean, shown
 from lrml.core.arrays import Array, is_sparse
 from lrml.core.checks import check_integer, is_real
 from lrml.estimators import LRML, LRMLCV, LowRankModel, TopK
@@ -365,9 +365,9 @@ def _fit_vectorizer(vectorizer: Any, texts: list[str], least_df: int | None = No
         if least_df is not None:
             return _fit_vectorizer(vectorizer.set_params(min_df=least_df), texts)
         raise ValueError(
-            f"the vectorizer keeps no word of {counted(len(texts), 'text')} ({str(error).rstrip('.')}). Pass other "
-            "texts, or vectorizer=TfidfVectorizer(min_df=1) (on the command line: min_df = 1 under [text] in "
-            "the file of --config)."
+            f"the vectorizer keeps no word of {counted(len(texts), 'text')} ({str(error).rstrip('.')}). Pass "
+            "other texts, or vectorizer=TfidfVectorizer(min_df=1) (on the command line: min_df = 1 in the "
+            "table [text] of --config)."
         ) from error
 
 

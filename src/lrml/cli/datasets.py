@@ -26,7 +26,6 @@ from lrml.cli._options import (
     user_errors,
 )
 from lrml.datasets import FORMATS, dataset_status, mulan_entries
-from lrml.datasets._lines import format_of
 
 _EMBEDDED = "yeast"
 
@@ -170,7 +169,7 @@ def convert(
     others = (f"wrote {file}, which belongs to it" for file in files[1:])
     document = {"wrote": [str(file) for file in files], **counts}
     answer(document, f"wrote {files[0]}: {counted(len(dataset), 'row')}", *others, as_json=as_json)
-    if dataset.n_train and format_of(target, to) not in ("arff", "npz"):
+    if dataset.n_train and not {"arff", "npz"} & {to, *(suffix[1:] for suffix in files[0].suffixes)}:
         advise(f"the first {dataset.n_train:,d} are training rows, which the file does not say")
 
 

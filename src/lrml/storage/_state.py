@@ -122,8 +122,8 @@ class Writer:
         )
         raise TypeError(
             f"{name.lstrip('.')} is {shown(value)}. A model file holds data, lrml's estimators and "
-            f"penalties, of scikit-learn {', '.join(one.__name__ for one in _TRANSFORMERS)}. What matters to fit "
-            f"only can get its default by set_params before you save.{remedy}"
+            f"penalties, of scikit-learn {', '.join(one.__name__ for one in _TRANSFORMERS)}. What matters "
+            f"to fit only can get its default by set_params before you save.{remedy}"
         )
 
     def _named(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
