@@ -20,7 +20,7 @@ def call(capsys):
         assert main(list(map(str, arguments))) == code
         out, err = capsys.readouterr()
         if code == 0 and "--json" in arguments:
-            rows = out.splitlines() if arguments[0] == "predict" else None
+            rows = out.splitlines() if arguments[0] == "predict" and "-o" not in arguments else None
             out = json.loads(out) if rows is None else [json.loads(row) for row in rows]
         return out, err
 

@@ -50,6 +50,17 @@ def test_the_test_rows_of_a_known_dataset_are_judged(folder, call):
     assert f"--html: {str(page)!r}" in error
 
 
+def test_a_file_with_other_cells_is_read_by_the_columns_of_training(folder, call):
+    texts, tags = tagged_texts(20, seed=1)
+    rows = (f"{text};{'|'.join(some)};a comment on it\n" for text, some in zip(texts, tags, strict=True))
+    (folder / "other.csv").write_text("description;tags;body\n" + "".join(rows))
+    call("fit", folder / "train.csv", "-o", folder / "of_file.lrml")
+    judged = ("evaluate", folder / "of_file.lrml", folder / "other.csv")
+    found, _ = call(*judged, "--json", "--bootstrap", 9)
+    assert found["notes"] == []
+    assert found["metrics"]["average_precision"]["value"] > 0.9
+
+
 def test_labels_are_needed(folder, call):
     (folder / "bare.txt").write_text("a piano concert\n")
     assert "bare.txt" in call("evaluate", folder / "model.lrml", folder / "bare.txt", code=2)[1]

@@ -30,6 +30,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own_data")
     write_csv(folder / "train.csv", *tagged_texts())
     write_csv(folder / "new.csv", *tagged_texts(30, seed=1))
+    (folder / "few.csv").write_text("id;description;tags\nfew0;the comet;space\nfew1;a soup;cooking\n")
     run = program("fit", folder / "train.csv", "-o", folder / "model.lrml", "--json")
     assert run.returncode == 0, run.stderr
     (folder / "fit.json").write_text(run.stdout)
@@ -152,6 +153,32 @@ def read_predictions(path):
     return tuple([row[key] for row in rows] for key in ("id", "tags", "scores"))
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_several_columns_are_kept_from_the_table_beside_an_array(tmp_path, call, suffix):
+    X, Y = load_yeast().train
+    lrml.save(lrml.LRML().fit(X, Y), tmp_path / "m.lrml")
+    np.save(tmp_path / "rows.npy", X[:5])
+    (tmp_path / "names.csv").write_text("id,who\n" + "".join(f"r{row},w{row}\n" for row in range(5)))
+    rows, out = (tmp_path / "rows.npy", tmp_path / "names.csv"), tmp_path / f"tags.{suffix}"
+    kept = ("--keep", "id", "--keep", "who", "--read", "rows=2")
+    found, _ = call("predict", tmp_path / "m.lrml", *rows, "-k", 1, *kept, "-o", out, "--json")
+    assert (found["wrote"], found["rows"]) == (str(out), 5)
+    found, _ = call("predict", tmp_path / "m.lrml", *rows, "-k", 1, *kept, "--json")
+    names = [(f"r{row}", f"w{row}") for row in range(5)]
+    assert [(row["id"], row["who"]) for row in found] == names
+    if suffix == "csv":
+        with open(out, newline="") as file:
+            assert [(row["id"], row["who"]) for row in csv.DictReader(file)] == names
+
+
+def test_kept_columns_are_those_of_the_test_rows(folder, call):
+    found, _ = call(
+        *("predict", folder / "model.lrml", folder / "new.csv", "--test", folder / "few.csv"),
+        *("--keep", "id", "--json"),
+    )
+    assert [row["id"] for row in found] == ["few0", "few1"]
+
+
 def test_texts_from_standard_input(folder):
     run = program("predict", folder / "model.lrml", "-", "-k", 1, stdin="the rocket left its orbit\nsoup\n")
     assert run.returncode == 0, run.stderr
@@ -264,7 +291,16 @@ _TAKE_MODELS = (
         ("predict yeast.lrml -", "standard input"),
         ("predict model.lrml new.csv -k 0", "-k is 0.* 1 to 4"),
         ("predict model.lrml new.csv -o new.csv --force", "--output: .*new.csv"),
-        ("predict model.lrml new.csv --keep name", "'name'"),
+        ("predict model.lrml new.csv --keep name", "--keep: .*'name'"),
+        ("predict model.lrml - --keep id", "--keep.*'-'"),
+        ("predict model.lrml line.txt --keep id", "--keep.*'line.txt'"),
+        ("predict yeast.lrml yeast --keep id", "--keep.*'yeast'"),
+        ("predict yeast.lrml rows.npy --keep id", "--keep.*'rows.npy'"),
+        ("predict model.lrml new.csv -o x.xlsx", r"\.csv, \.jsonl or \.parquet, "),
+        *((f"{command} flat.lrml yeast", "flat.lrml'.*reshape") for command in ("predict", "evaluate")),
+        *((f"{command} flat.lrml", "flat.lrml'.*reshape") for command in ("inspect", "serve")),
+        ("theory yeast --model flat.lrml", "flat.lrml'.*reshape"),
+        *((f"{command} real.lrml yeast", "real.lrml'.*predict") for command in ("predict", "evaluate")),
         ("predict train.csv new.csv", "model file"),
         ("predict yeast.lrml fewer.csv", "103 features"),
         ("predict no.lrml new.csv", "^(?!.*Errno).*no.lrml"),
@@ -283,6 +319,11 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(folder, call, monkeypatch,
     lrml.save(lrml.MLFro().partial_fit(np.eye(3), np.eye(3)).statistics_, folder / "sums.lrml")
     (folder / "text.toml").write_text("[text]\nmindf = 2\n")
     (folder / "model.toml").write_text('[model]\nrule = "smallest"\n')
+    (folder / "line.txt").write_text("a comet\n")
+    X, Y = load_yeast().train
+    np.save(folder / "rows.npy", X[:2])
+    lrml.save(lrml.MLFro(1.0).fit(X, Y[:, 0]), folder / "flat.lrml")
+    lrml.save(lrml.SpectralRegressor(max_rank=1).fit(X, Y), folder / "real.lrml")
     before = sorted(os.listdir(folder))
     out, told = call(*arguments.split(), code=2)
     assert out == ""

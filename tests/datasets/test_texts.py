@@ -237,7 +237,7 @@ def test_wrong_files(write, name, content, message):
         ({"text": ["a", "a"]}, "each once"),
         ({"tag_separator": ""}, "tag_separator"),
         ({"delimiter": ",,"}, "delimiter"),
-        ({"text": "txt"}, "'txt' for text.*mean text"),
+        ({"text": "txt"}, "'txt'.*mean text"),
         ({"text": "tags", "tags": "tags"}, "'tags' is in"),
     ],
 )

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,11 +99,14 @@ class RowsForModel:
         except DatasetFormatError:  # another table than that of training
             if not (texts and kept.text):
                 raise
-            source = data.open(Roles(kind="text"), **options)
-            there = ", ".join(map(shown, source.roles.text))
-            self.remarks.append(
-                f"there is no column {shown(', '.join(kept.text))} as in training, so {there} is read"
-            )
+            try:
+                source = data.open(replace(kept, delimiter=None, tag_separator=None), **options)
+            except DatasetFormatError:
+                source = data.open(Roles(kind="text"), **options)
+                there = ", ".join(map(shown, source.roles.text))
+                self.remarks.append(
+                    f"there is no column {shown(', '.join(kept.text))} as in training, so {there} is read"
+                )
         if (source.roles.kind == "text") != texts:
             takes = "texts" if texts else f"rows of {first.n_features_in_} numbers"
             raise ValueError(f"The model takes {takes}, and {source.name} has none. Pass another file.")
@@ -155,11 +159,21 @@ def _without_labels(source: Source, name: str, purpose: str) -> ValueError:
     return ValueError(f"{name!r} has no tags or labels to {purpose}. {remedy}")
 
 
-def opened(path: str) -> tuple[Any, dict[str, Any]]:
-    """Return the model in a file, and what `lrml fit` has kept of its training."""
+def opened(path: str, *, for_labels: bool = False) -> tuple[Any, dict[str, Any]]:
+    """Return the model in a file, and what `lrml fit` has kept of its training; refuse what commands lack."""
+    from lrml._inner import inner_model
     from lrml.storage import load, read_header
 
-    return load(path), read_header(path)["summary"] or {}
+    model = load(path)
+    inner = inner_model(model, "lrml").model
+    if inner.flat_output_:
+        raise ValueError(f"{path!r}: The model was fitted to a 1-D y. Fit it to y.reshape(-1, 1).")
+    if for_labels and not hasattr(inner, "predict_top_k"):
+        raise ValueError(
+            f"{path!r}: The model predicts real targets, and this command is for labels. In Python, pass the "
+            f"features to lrml.load({path!r}).predict."
+        )
+    return model, read_header(path)["summary"] or {}
 
 
 def explained(source: Source) -> list[str]:

@@ -61,7 +61,7 @@ def evaluate(
     from lrml.evaluation import assess
 
     check_output(html, "--html", force=force)
-    fitted, summary = opened(model)
+    fitted, summary = opened(model, for_labels=True)
     facts = facts_of(fitted)
     rows = RowsForModel(fitted, data, summary, labelled=True)
     scores, Y = _scored(rows, None if quiet else tell_progress)

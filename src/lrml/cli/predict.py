@@ -8,17 +8,22 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrml._shown import printable
+from lrml._shown import counted, printable
 from lrml.cli._options import Data, Force, Model, check_output, option, takes_data
+
+if TYPE_CHECKING:
+    from lrml.datasets import Source
 
 _OUT = "Write a .csv, .jsonl or .parquet file instead of printing."
 _ASSIGNED = "Only tags that reach the model's threshold, at most k."
 _CUT = "Only tags with at least this score, or probability (logistic loss), at most k."
-_KEEP = "Tables: repeat this column, such as an id, with the tags of its row."
+_KEEP = "Tables: repeat this column, such as an id, with the tags of its row; may come again."
+_TABLES = ("csv", "jsonl", "parquet")
 
 
 @takes_data(metavar="NAME|PATH|-")
@@ -29,7 +34,7 @@ def predict(
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help=_OUT)] = None,
     assigned: Annotated[bool, typer.Option("--assigned", help=_ASSIGNED)] = False,
     threshold: Annotated[float | None, option("X", _CUT)] = None,
-    keep: Annotated[str | None, option("COLUMN", _KEEP)] = None,
+    keep: Annotated[list[str] | None, option("COLUMN", _KEEP)] = None,
     force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
 ) -> None:
@@ -48,21 +53,24 @@ def predict(
       echo "Is there a good telescope for a comet?" | lrml predict articles.lrml -
     """
     from lrml._inner import Prediction
-    from lrml.cli._console import advise, tell_progress
+    from lrml.cli._console import advise, answer, tell_progress
     from lrml.cli._rows import RowsForModel, opened
 
     check_output(output, "--output", force=force, other=data.paths)
     if output is None and sys.stdout is None:
         raise ValueError("standard output is closed. Pass -o FILE.")
-    fitted, summary = opened(model)
+    names = list(dict.fromkeys(keep or ()))
+    if names and data.name == "-":  # which can be read only once
+        raise _no_table(data)
+    fitted, summary = opened(model, for_labels=True)
     rows = RowsForModel(fitted, data, summary)
     n_labels = len(rows.inner.model.classes_)
     k = min(5, n_labels) if k is None else k
     if not 1 <= k <= n_labels:
         raise ValueError(f"-k is {k}, and the model has {n_labels} labels. Pass 1 to {n_labels}.")
-    kept = None if keep is None else _column(data, keep, rows.source.rows)
+    kept = [_column(data, name, rows.source) for name in names]
     tell = None if output is None else tell_progress
-    with _sink(output, k, as_json, keep) as write:
+    with _sink(output, k, as_json, names) as write:
         for found, _ in rows.answers(lambda model, X: Prediction.of(model, X, k), tell):
             told = found.scores if found.probabilities is None else found.probabilities
             reached = found.assigned if threshold is None else told >= threshold
@@ -74,23 +82,38 @@ def predict(
                 ]
                 for part in (found.tags, told)
             )
-            write(tags, values, () if kept is None else next(kept))
+            write(tags, values, list(zip(*map(next, kept), strict=True)))
     if tell is not None:
-        tell(f"wrote {output}: {rows.n_done:,d} rows")
+        tell(f"wrote {output}: {counted(rows.n_done, 'row')}")
+        if as_json:
+            answer({"wrote": output, "rows": rows.n_done, "notes": rows.notes()}, as_json=True)
     for note in rows.notes():
         advise(f"lrml predict: {note}")
 
 
-def _column(data: Data, name: str, rows: int) -> Iterator[list[str]]:
-    """Yield the cells of a column, block by block: as if it were the text."""
-    reading = {key: one for key, one in data.reading.items() if key in ("format", "delimiter")}
-    source = Data(data.paths, reading).open(text=[name], tags=False, rows=rows)
+def _no_table(data: Data) -> ValueError:
+    return ValueError(
+        f"--keep repeats a column of a CSV, TSV, JSONL or Parquet file, and {data.name!r} is none. Pass such "
+        "a file, beside an array if need be, or leave --keep out."
+    )
+
+
+def _column(data: Data, name: str, rows: Source) -> Iterator[list[str]]:
+    """Yield the cells of a column of the table of some rows, block by block: as if it were the text."""
+    if rows.roles.format not in _TABLES:
+        raise _no_table(data)
+    reading = {key: one for key, one in data.reading.items() if key in ("format", "delimiter", "test")}
+    tables = tuple(path for path in data.paths if Path(path).suffix.lower() not in (".npy", ".npz"))
+    try:
+        source = Data(tables, reading).open(text=[name], tags=False, rows=rows.rows)
+    except ValueError as error:
+        raise ValueError(f"--keep: {error}") from error
     return (list(block.texts) for block in source.test.raw_blocks())
 
 
 @contextmanager
 def _sink(
-    output: str | None, k: int, as_json: bool, keep: str | None
+    output: str | None, k: int, as_json: bool, keep: Sequence[str]
 ) -> Iterator[Callable[[Any, Any, Any], None]]:
     """Yield a function that writes the tags and scores of some rows, and what is kept of them."""
     if output is not None:
@@ -101,11 +124,11 @@ def _sink(
         return
     done = 0
 
-    def write(tags: list[Any], scores: list[list[float]], kept: Sequence[str]) -> None:
+    def write(tags: list[Any], scores: list[list[float]], kept: Sequence[Any]) -> None:
         nonlocal done
         for place, (some, values) in enumerate(zip(tags, scores, strict=True)):
             done += 1
-            own = {} if keep is None else {keep: kept[place]}
+            own = dict(zip(keep, kept[place], strict=True)) if keep else {}
             if as_json:
                 found = {"row": done, **own, "tags": some, "scores": [round(value, 6) for value in values]}
                 print(json.dumps(found, ensure_ascii=False))

@@ -363,7 +363,7 @@ class RoleFinder:
             if name not in known and not (asked.unlabelled and key in ("tags", "labels")):
                 guess = did_you_mean(name, self.names[:10_000])
                 there = f"{guess}The columns are {_listed(self.names)}"
-                raise self._unclear(f"There is no column {shown(name)} for {key}. {there}")
+                raise self._unclear(f"There is no column {shown(name)}. {there}")
             if taken.setdefault(name, key) != key or name in asked.ignore:
                 other = taken[name] if taken[name] != key else "ignore"
                 raise self._unclear(f"Column {shown(name)} is in {other} and in {key}. Take it out of one")

@@ -18,7 +18,7 @@ from scipy import sparse
 from lrml._files import atomic_file, output_errors, staged_file
 from lrml._shown import shown
 from lrml.datasets._dataset import Dataset, TextDataset
-from lrml.datasets._lines import compressor, csv_line, format_of, plain_name, stem_of
+from lrml.datasets._lines import FORMATS, compressor, csv_line, format_of, plain_name, stem_of
 from lrml.datasets._tables import import_pyarrow
 
 _ROWS = 256  # that are converted to text at a time
@@ -166,7 +166,7 @@ class PredictionWriter:
     Use it in a ``with`` statement: the file gets its name when the statement ends without an error; till then
     an older file of that name stays. It is CSV (columns ``row``, ``tag_1``, ``score_1``, ..., ``score_k``),
     JSON lines (``{"row": 1, "tags": [...], "scores": [...]}``) or Parquet (``row``, and lists), as the suffix
-    says. ``keep`` names one more column, after ``row``: texts, which are given with each block.
+    says. ``keep`` names more columns, after ``row``: texts, which are given with each block, row by row.
 
     Examples
     --------
@@ -182,11 +182,13 @@ class PredictionWriter:
     2,soft,0.75,,
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, k: int = 5, keep: str | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, k: int = 5, keep: Sequence[str] = ()) -> None:
         self._path, self._k, self._row = path, k, 0
-        self._keep = [] if keep is None else [keep]
-        self._kind, self._stack = format_of(path, None), ExitStack()
-        if self._kind not in ("csv", "jsonl", "parquet"):
+        self._keep, self._stack = keep, ExitStack()
+        suffix = Path(plain_name(path)).suffix.lower()
+        kinds = {end: kind for kind in ("csv", "jsonl", "parquet") for end in FORMATS[kind]}
+        self._kind = kinds.get(suffix)
+        if self._kind is None:
             raise ValueError(
                 f"Predictions are written as .csv, .jsonl or .parquet, but {os.fspath(path)!r} is none of "
                 "these. Choose another name."
@@ -212,13 +214,15 @@ class PredictionWriter:
         with output_errors(self._path):
             self._stack.__exit__(kind, error, trace)
 
-    def write(self, labels: Any, scores: Any, kept: Sequence[str] = ()) -> None:
+    def write(self, labels: Any, scores: Any, kept: Sequence[Sequence[str]] = ()) -> None:
         """Write tags of the next rows, best first, their scores, as lists or arrays, and what is kept."""
         tags, values = (part.tolist() if hasattr(part, "tolist") else part for part in (labels, scores))
         rows: list[dict[str, Any]] = [
-            {"row": self._row + number, **dict(zip(self._keep, kept[number - 1 : number], strict=True))}
+            {"row": self._row + number, **dict(zip(self._keep, cells, strict=True))}
             | {"tags": list(some), "scores": list(found)}
-            for number, (some, found) in enumerate(zip(tags, values, strict=True), start=1)
+            for number, (some, found, cells) in enumerate(
+                zip(tags, values, kept if self._keep else repeat(()), strict=False), start=1
+            )
         ]
         self._row += len(rows)
         with output_errors(self._path):
