@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from sklearn.calibration import calibration_curve
 
 from lrml._significance import holm
 from lrml.evaluation import assess, compare
-from lrml.metrics import evaluate
+from lrml.metrics import average_auc, average_precision, evaluate, hamming_loss, precision_at_k
 
 
 def made(n_rows=300, n_labels=7, *, noise=0.5, seed=0):
@@ -52,6 +53,32 @@ def test_labels_one_by_one():
         assert label["auc"] == pytest.approx(skm.roc_auc_score(Y[:, place], S[:, place]))
         expected = skm.average_precision_score(Y[:, place], S[:, place])
         assert label["average_precision"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_unknown_labels_count_nowhere(form):
+    rng = np.random.default_rng(0)
+    Y, S = made(80, 6, noise=2.0)
+    known = rng.random(Y.shape) < 0.6
+    known[:2] = [[False] * 6, [True] + [False] * 5]
+    found = assess(form(np.where(known, Y, np.nan)), S, n_bootstrap=30)
+    measures = {"precision_at_1": partial(precision_at_k, k=1), "hamming_loss": hamming_loss}
+    measures |= {"average_precision": average_precision, "average_auc": average_auc}
+    for name, one in measures.items():
+        parts = [(Y[[i]][:, here], S[[i]][:, here]) for i, here in enumerate(known) if here.any()]
+        each = [float(one(*part, per_example=True)[0]) for part in parts]
+        np.testing.assert_allclose(found.per_example[name][known.any(axis=1)], each)
+        assert np.isnan(found.per_example[name][~known.any(axis=1)]).all()
+    predicted = S >= 0.5
+    assert found.n_unknown == found.as_dict()["n_unknown"] == np.count_nonzero(~known)
+    assert found.metrics["micro_f1"].value == pytest.approx(skm.f1_score(Y[known], predicted[known]))
+    f1 = [skm.f1_score(Y[here, j], predicted[here, j], zero_division=0) for j, here in enumerate(known.T)]
+    assert found.metrics["macro_f1"].value == pytest.approx(np.mean(f1))
+    for j, here in enumerate(known.T):
+        assert found.labels[j]["support"] == Y[here, j].sum()
+        if Y[here, j].any():
+            assert found.labels[j]["auc"] == pytest.approx(skm.roc_auc_score(Y[here, j], S[here, j]))
+    assert sum(one["count"] for one in found.reliability.bins) == np.count_nonzero(known)
 
 
 def resampled_f1(Y, S, average, rows):

@@ -83,10 +83,21 @@ class Block:
     A cell is a place in the sorted rows, counted through the whole block.
     """
 
-    def __init__(self, relevant: Array, scores: Array) -> None:
+    def __init__(self, relevant: Array, scores: Array, known: Array | None = None) -> None:
         self.relevant = relevant
         self.scores = scores
+        self.known = known  # None if all labels are
         self.n_relevant = count(relevant, axis=1)
+
+    @property
+    def n_known(self) -> Any:
+        """How many labels of each row are known: one number if all are."""
+        return self.scores.shape[1] if self.known is None else count(self.known, axis=1)
+
+    def reaching(self, threshold: Array) -> Array:
+        """Which labels are predicted, among the known ones."""
+        predicted = self.scores >= threshold
+        return predicted if self.known is None else predicted & self.known
 
     @cached_property
     def by_score(self) -> tuple[Array, Array]:
@@ -179,10 +190,11 @@ class HostBlock(Block):
 
 
 class LabelledScores(NamedTuple):
-    """Labels (dense or CSR) and dense scores of the same shape."""
+    """Labels (dense or CSR), 0 where unknown, and dense scores of the same shape."""
 
     labels: Any
     scores: Array
+    unknown: Any = None  # None if all are known, else of bool, dense or CSR
 
     @property
     def n_labels(self) -> int:
@@ -196,9 +208,16 @@ class LabelledScores(NamedTuple):
         for start in range(0, n_rows, size):
             rows = slice(start, min(start + size, n_rows))
             labels, scores = self.labels[rows, :], self.scores[rows, :]
-            relevant = _check_binary(labels.toarray() if is_sparse(labels) else labels, start)
+            relevant = _check_binary(_dense(labels), start)
             _check_cells(place.xp.isfinite(scores), scores, start, "S must be finite", "Impute or drop it.")
-            yield kind(place.asarray(relevant), scores)
+            known = None if self.unknown is None else ~place.asarray(_dense(self.unknown[rows, :]))
+            if known is not None:  # ranked below all others, they push no other label down
+                scores = place.xp.where(known, scores, -np.inf)
+            yield kind(place.asarray(relevant), scores, known)
+
+
+def _dense(matrix: Any) -> Array:
+    return matrix.toarray() if is_sparse(matrix) else matrix
 
 
 Measure: TypeAlias = Callable[[Block], Vector]

@@ -327,7 +327,8 @@ def row_measures(n_labels: int, ks: Iterable[int] | None, cut: Array) -> dict[st
 
 
 def _precision_at(block: Block, k: int) -> Vector:
-    return ratio(count(block.hits[:, :k], axis=1), k)
+    places = k if block.known is None else k * (block.n_known > 0)
+    return ratio(count(block.hits[:, :k], axis=1), places)
 
 
 def _ranking_precision(block: Block) -> Vector:
@@ -340,13 +341,12 @@ def _auc(block: Block) -> Vector:
     n_relevant = float64(block.n_relevant)
     # The sum of the mid-ranks of the relevant labels, minus its least possible value, counts misplaced pairs.
     misplaced = block.sum_over_relevant((best + worst) / 2) - n_relevant * (n_relevant + 1) / 2
-    pairs = n_relevant * (block.relevant.shape[1] - n_relevant)
+    pairs = n_relevant * (block.n_known - n_relevant)
     return ratio(pairs - misplaced, pairs)
 
 
 def _wrong_share(block: Block, threshold: Array) -> Vector:
-    wrong = (block.scores >= threshold) != block.relevant
-    return ratio(count(wrong, axis=1), wrong.shape[1])
+    return ratio(count(block.reaching(threshold) != block.relevant, axis=1), block.n_known)
 
 
 def _means(per_example: Mapping[str, Vector]) -> dict[str, float]:

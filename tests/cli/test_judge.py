@@ -61,6 +61,29 @@ def test_a_file_with_other_cells_is_read_by_the_columns_of_training(folder, call
     assert found["metrics"]["average_precision"]["value"] > 0.9
 
 
+def test_unknown_labels_are_left_out(tmp_path, call):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4)).round(3)
+    Y = np.where(rng.random((80, 3)) < 0.3, np.nan, X[:, :3] > 0)
+    cells = [["" if np.isnan(value) else value for value in row] for row in np.hstack([X, Y])]
+    lines = [",".join(map(str, row)) for row in [["a", "b", "c", "d", "red", "round", "soft"], *cells]]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    columns, model = ("--labels", "red,round,soft"), tmp_path / "m.lrml"
+    call("fit", tmp_path / "rows.csv", *columns, "-o", model)
+    found, _ = call("evaluate", model, tmp_path / "rows.csv", "--json", "--bootstrap", 9)
+    assert found["n_unknown"] == np.isnan(Y).sum()
+    score = lrml.load(model)._unnamed().score(X, Y)
+    assert found["metrics"]["average_precision"]["value"] == pytest.approx(score)
+    methods = ("--methods", "ml-fro,ml-trace", "--bootstrap", 9, "--held-out", 0.5)
+    told, _ = call("compare", tmp_path / "rows.csv", *columns, *methods)
+    assert "Unknown: " in told
+
+
+def test_rows_without_any_label_of_the_model_are_refused(folder, call):
+    write_csv(folder / "unseen.csv", ["a piano", "a comet"], [["x", "y"], ["y"]])
+    assert "unseen" in call("evaluate", folder / "model.lrml", folder / "unseen.csv", code=2)[1]
+
+
 def test_labels_are_needed(folder, call):
     (folder / "bare.txt").write_text("a piano concert\n")
     assert "bare.txt" in call("evaluate", folder / "model.lrml", folder / "bare.txt", code=2)[1]

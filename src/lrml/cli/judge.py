@@ -7,6 +7,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
+from lrml._shown import shown
 from lrml.cli._options import (
     Bootstrap,
     Data,
@@ -229,4 +230,11 @@ def _scored(rows: RowsForModel, tell: Any) -> tuple[Any, Any]:
     if not blocks:
         raise ValueError(f"{rows.source.name!r} has no rows to judge a model on. Pass other data.")
     scores, labels = zip(*blocks, strict=True)
-    return np.concatenate(scores), sparse.vstack(labels, format="csr")
+    Y = sparse.vstack(labels, format="csr")
+    if not (Y.data == 1).any():
+        known = ", ".join(map(shown, rows.inner.model.classes_[:3].tolist()))
+        raise ValueError(
+            f"no row of {rows.source.name!r} has a label that the model knows, such as {known}. Pass rows "
+            "with labels of the training."
+        )
+    return np.concatenate(scores), Y

@@ -241,13 +241,14 @@ class AlignedSource:
         self._first: int | None = None  # from where numbered features are counted
 
     def __iter__(self) -> Iterator[tuple[Any, sparse.csr_array | None]]:
-        """Yield blocks: texts or features, and labels if there are any."""
+        """Yield blocks: texts or features, and labels, NaN where unknown, if there are any."""
         labels = self.columns.labels
         for block in self.source.raw_blocks():
             X = list(block.texts) if isinstance(block, TextDataset) else self._features(block)
             Y = None
             if block.Y is not None and labels is not None:
-                Y = _known(sparse.csr_array(block.Y), block.label_names, labels, self.unknown_labels)
+                Y = block.Y if isinstance(block, TextDataset) else block.targets
+                Y = _known(sparse.csr_array(Y), block.label_names, labels, self.unknown_labels)
             yield X, Y
 
     def _features(self, block: Dataset) -> Any:
@@ -279,7 +280,7 @@ def _known(matrix: Any, names: Sequence[str], wanted: Sequence[str], unknown: Co
     if places is not None and (places < 0).any():
         gone = np.flatnonzero(places < 0)
         cells = sparse.csr_array(matrix)
-        columns = cells.indices[cells.data != 0]
+        columns = cells.indices[np.nan_to_num(cells.data) != 0]
         counts = np.bincount(columns[places[columns] < 0], minlength=len(names))[gone]
         pairs = zip(gone.tolist(), counts.tolist(), strict=True)
         unknown.update({names[place]: count for place, count in pairs if count})

@@ -221,7 +221,7 @@ class PredictionWriter:
             {"row": self._row + number, **dict(zip(self._keep, cells, strict=True))}
             | {"tags": list(some), "scores": list(found)}
             for number, (some, found, cells) in enumerate(
-                zip(tags, values, kept if self._keep else repeat(()), strict=False), start=1
+                zip(tags, values, kept if self._keep else [()] * len(tags), strict=True), start=1
             )
         ]
         self._row += len(rows)

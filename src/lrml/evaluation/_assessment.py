@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from lrml._door import split_unknown
 from lrml._progress import progress
 from lrml._ranking import (
     LabelCounts,
@@ -98,8 +99,9 @@ class Assessment:
         The values that metrics are means of.
     resampled : dict of str to array of shape (n_bootstrap,)
         Every metric on the resamples.
-    n_rows, n_labels, absent_labels, n_bootstrap : int
-        A label is absent if no row has it; each of these counts as 0 in macro-F1.
+    n_rows, n_labels, absent_labels, n_unknown, n_bootstrap : int
+        A label is absent if no row has it; each of these counts as 0 in macro-F1. Cells of Y that are unknown
+        count nowhere.
     threshold : float or list of float
     level : float
         Coverage of the intervals.
@@ -129,6 +131,10 @@ class Assessment:
         return int(np.count_nonzero(self._counts.positives == 0))
 
     @property
+    def n_unknown(self) -> int:
+        return 0 if self._data.unknown is None else int(self._data.unknown.sum())
+
+    @property
     def left_out(self) -> dict[str, int]:
         return {name: int(np.isnan(values).sum()) for name, values in self.per_example.items()}
 
@@ -143,7 +149,7 @@ class Assessment:
         data, (hits, predicted, positives) = self._data, self._counts
         # For a label, rows take the place of labels: its AUC and average precision rank the rows.
         turned = LabelledScores(
-            data.labels.T.tocsr() if is_sparse(data.labels) else data.labels.T, data.scores.T
+            *(part.T.tocsr() if is_sparse(part) else part if part is None else part.T for part in data)
         )
         ranked = row_measures(data.n_labels, (), _NATURAL)
         auc, precision = measure(turned, ranked["average_auc"], ranked["average_precision"])
@@ -162,16 +168,19 @@ class Assessment:
     @cached_property
     def reliability(self) -> Reliability:
         data = self._data
+        scores = data.scores
+        if data.unknown is not None:
+            scores = np.concatenate([block.scores[block.known] for block in data.blocks()])
         relevant = np.concatenate([block.scores[block.relevant] for block in data.blocks()])
         if self._probabilities:
             edges = np.linspace(0, 1, _N_BINS + 1)
         else:
             tenths = np.linspace(0, 1, _N_BINS + 1)[1:-1]
             inner = np.quantile(relevant.astype(np.float64), tenths) if relevant.size else ()
-            edges = np.unique([data.scores.min(), *inner, data.scores.max()])
+            edges = np.unique([scores.min(), *inner, scores.max()])
             edges = edges if len(edges) > 1 else edges.repeat(2)
-        count, hits = (np.histogram(some, edges)[0] for some in (data.scores, relevant))
-        total, _ = np.histogram(data.scores, edges, weights=data.scores.astype(np.float64))
+        count, hits = (np.histogram(some, edges)[0] for some in (scores, relevant))
+        total, _ = np.histogram(scores, edges, weights=scores.astype(np.float64))
         filled = np.flatnonzero(count)
         columns = {
             "low": edges[:-1],
@@ -196,8 +205,8 @@ class Assessment:
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data that JSON can hold; None stands for what has no value."""
         keys = (
-            *("n_rows", "n_labels", "absent_labels", "macro_f1_of_occurring", "threshold", "level"),
-            *("n_bootstrap", "left_out", "labels"),
+            *("n_rows", "n_labels", "absent_labels", "n_unknown", "macro_f1_of_occurring", "threshold"),
+            *("level", "n_bootstrap", "left_out", "labels"),
         )
         plain: dict[str, Any] = rounded(
             {
@@ -237,7 +246,9 @@ def assess(
     Parameters
     ----------
     Y : array, sparse matrix or frame of shape (n, L)
-        Labels, 1 where relevant and 0 elsewhere. A sparse Y is made dense in blocks of rows or labels only.
+        Labels, 1 where relevant and 0 elsewhere, NaN where unknown. Every metric is that of the known labels
+        of a row: unknown ones are neither ranked nor counted, and a row without known labels is left out. A
+        sparse Y is made dense in blocks of rows or labels only.
     scores : array or frame of shape (n, L)
         Finite scores of rows that the model has not seen, with the labels in the order of Y. What is on a
         device is copied to the host.
@@ -274,6 +285,8 @@ def assess(
     check_integer("n_bootstrap", n_bootstrap, least=0)
     check_number("level", level, below=1.0, above=True)
     data = check_labelled_scores(to_host(Y), to_host(scores))
+    labels, mask = split_unknown(data.labels, None)
+    data = LabelledScores(labels, data.scores, None if mask is None else mask.pattern)
     columns = getattr(Y, "columns", range(data.n_labels)) if label_names is None else label_names
     if len(columns) != data.n_labels:
         raise ValueError(
@@ -317,7 +330,7 @@ def _measured(
     values, cells = [], []
     counts = np.zeros((len(LabelCounts._fields), data.n_labels), dtype=np.intp)
     for block in data.blocks():
-        predicted = block.scores >= cut
+        predicted = block.reaching(cut)
         values.append([each(block) for each in measures.values()])
         counts += LabelCounts.of(block.relevant, predicted)
         both = np.hstack([block.relevant & predicted, block.relevant.astype(np.uint8) + predicted])

@@ -84,7 +84,7 @@ def compare(
     Parameters
     ----------
     Y : array, sparse matrix or frame of shape (n, L)
-        Labels, 1 where relevant and 0 elsewhere.
+        Labels, 1 where relevant and 0 elsewhere, NaN where unknown, as in `assess`.
     scores : mapping of str to array or frame of shape (n, L)
         The scores of each model, by its name; at least two.
     threshold : float, array of shape (L,), or mapping of str to either, optional

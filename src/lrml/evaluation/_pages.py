@@ -8,6 +8,7 @@ from itertools import permutations
 from math import isfinite
 from typing import Any, TypeAlias
 
+from lrml._shown import counted
 from lrml.report import canvas, column, draw_dots, figure, page, table
 
 _Plain: TypeAlias = dict[str, Any]
@@ -144,9 +145,11 @@ def _known(found: Any) -> list[tuple[str, str]]:
     """Say what all models on some rows share."""
     absent = f", of which {found.absent_labels:,} do not occur and count as 0 in macro-F1"
     intervals = f"{found.level:.0%}, {found.n_bootstrap:,} resamples of the rows, centred percentiles"
+    unknown = f"{counted(found.n_unknown, 'cell')} of the labels, left out"
     return [
         ("Rows", f"{found.n_rows:,}"),
         ("Labels", f"{found.n_labels:,}{absent if found.absent_labels else ''}"),
+        *([("Unknown", unknown)] if found.n_unknown else []),
         ("Intervals", intervals),
     ]
 
