@@ -120,7 +120,7 @@ def _draw_completion(result: Result) -> Any:
             side.pane.set_visible(False)
         contours = drawing.add_subplot(2, 2, 2 * row + 2)
         filled = contours.contourf(axis, axis, heights, levels=10, cmap="viridis")
-        filled.set_rasterized(True)
+        filled.set_edgecolor("face")  # no seams between the levels
         drawing.colorbar(filled, ax=contours)
         contours.plot(
             *place[:2], "*", color="#D55E00", markersize=11, markeredgecolor="w", markeredgewidth=0.6
