@@ -215,7 +215,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         unknown = self.unknown_tags(labels) if isinstance(labels, list) else None
         if unknown:
             more = f"{len(unknown)} different ones such as {shown(min(unknown))}. unknown_tags counts them."
-            message = f"score leaves out {unknown.total()} tags that fit has not seen, {more}"
+            message = f"score leaves out {counted(unknown.total(), 'tag')} that fit has not seen, {more}"
             warnings.warn(message, UserWarning, stacklevel=2)
         Y = _binarized(labels, self.classes_) if isinstance(labels, list) else labels
         return float(self.model_.score(self.transform(texts), Y))

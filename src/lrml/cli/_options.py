@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from lrml._files import check_writable
-from lrml._shown import did_you_mean
+from lrml._shown import counted, did_you_mean
 from lrml.datasets import FORMATS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace a file that is the
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of everything that is drawn.")]
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model file of lrml fit or lrml tune.")]
 Html = Annotated[str | None, option("FILE", "Write a page with figures and tables.")]
-Bootstrap = Annotated[int, option("N", "Resamples of the rows for the intervals.")]
+Bootstrap = Annotated[int, typer.Option(metavar="N", min=2, help="Resamples of the rows for the intervals.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
@@ -128,6 +128,12 @@ class Data:
         """The name, or the first file."""
         return self.paths[0]
 
+    @property
+    def told(self) -> str:
+        """The name for people, who learn how many more files there are."""
+        more = len(self.paths) - 1
+        return f"{self.name} and {counted(more, 'more file')}" if more else self.name
+
     def open(self, roles: Roles | None = None, **options: Any) -> Source:
         """Open the data, and decide which column is what; ``roles`` are those that a model knows."""
         from lrml.datasets import open_source  # noqa: PLC0415 - help needs no NumPy
@@ -140,12 +146,15 @@ class Data:
         return replace(self, reading={**options, **self.reading})
 
 
-def takes_data(metavar: str = "NAME|PATH", **tables: Table) -> Callable[[Any], Callable[..., Any]]:
+def takes_data(
+    metavar: str = "NAME|PATH",
+    words: str = "A dataset that lrml knows, or a data file; several are read as one.",
+    **tables: Table,
+) -> Callable[[Any], Callable[..., Any]]:
     """Give a command an argument and the options about data, as its parameter ``data``.
 
     Its parameter of the name of a table gets a dict of the options there that were given.
     """
-    words = "A dataset that lrml knows, or a data file; several are read as one."
     source = Annotated[list[str], typer.Argument(metavar=metavar, help=words)]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -198,15 +207,19 @@ def check_output(
     force: bool = False,
     beside: Sequence[Path] = (),
     other: Sequence[str] = (),
+    suffixes: Sequence[str] = (),
 ) -> None:
     """Make sure, before anything is read, that a file, if any, and others ``beside`` it may be written.
 
-    What the command reads or writes under ``other`` names is not written over, even if forced.
+    What the command reads or writes under ``other`` names is not written over, even if forced. Its suffix is
+    one of some, if any are given.
     """
     if path is None:
         return
     place, shown, wrong = Path(path), repr(os.fspath(path)), None
-    if not place.parent.is_dir():
+    if suffixes and place.suffix.lower() not in suffixes:
+        wrong = f"{shown} does not end with one of {', '.join(suffixes)}. Choose another name."
+    elif not place.parent.is_dir():
         wrong = f"there is no folder {os.fspath(place.parent)!r}. Make it, or choose another."
     elif place.exists() and not place.is_file():
         wrong = f"{shown} is {'a folder' if place.is_dir() else 'a device'}. Pass the name of a file."

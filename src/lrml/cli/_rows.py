@@ -63,7 +63,7 @@ class Training(NamedTuple):
     def split(self, held_out: float, seed: int) -> tuple[Training, Any]:
         """Return rows to learn from and rows to judge by: a share, drawn at random, unless there are some."""
         if len(self.rows) == len(self.whole):
-            train, test = split_rows(len(self.rows), held_out, seed, name="--held-out")
+            train, test = split_rows(len(self.rows), held_out, seed)
             return self._replace(rows=self.rows.rows(train)), self.rows.rows(test)
         judged = self.whole.rows(slice(len(self.rows), None))
         if not hasattr(judged, "texts"):
@@ -227,16 +227,18 @@ def check_complete(X: Any) -> None:
         )
 
 
-def split_rows(
-    n_rows: int, share: float, seed: int, groups: Sequence[str] | None = None, name: str = "--share"
-) -> tuple[Any, Any]:
+def check_share(option: str, share: float) -> None:
+    """Refuse a share that is not between 0 and 1, before anything is read."""
+    from lrml.core.checks import check_number
+
+    check_number(option, share, below=1.0, above=True)
+
+
+def split_rows(n_rows: int, share: float, seed: int, groups: Sequence[str] | None = None) -> tuple[Any, Any]:
     """Draw rows to learn from, and rows to judge by; those of one group stay together."""
     import numpy as np
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
-    from lrml.core.checks import check_number
-
-    check_number(name, share, below=1.0, above=True)
     splitter = ShuffleSplit if groups is None else GroupShuffleSplit
     drawn = splitter(1, test_size=share, random_state=seed).split(np.empty(n_rows), groups=groups)
     train, test = next(drawn)

@@ -199,7 +199,7 @@ def example(
         check_output(file, "OUT", force=force)
     for number, file in enumerate(files):
         lrml.datasets.write_dataset(lrml.datasets.make_tagged_texts(rows, random_state=seed + number), file)
-    lines = (f"wrote {file}: {rows:,d} texts with tags" for file in files)
+    lines = (f"wrote {file}: {counted(rows, 'text')} with tags" for file in files)
     answer({"wrote": files, "texts": rows}, *lines, as_json=as_json)
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _METHODS = f"Methods with commas between them, of {', '.join(METHODS)}."
 _HELD_OUT = "Share of the rows that judge the models, where the data has no test rows."
 _N_WORST, _N_VALUES = 10, 20
+_PAGES = (".html", ".htm")
 
 
 @takes_data()
@@ -61,7 +62,7 @@ def evaluate(
     from lrml.core.losses import LogisticLoss
     from lrml.evaluation import assess
 
-    check_output(html, "--html", force=force)
+    check_output(html, "--html", force=force, suffixes=_PAGES)
     fitted, summary = opened(model, for_labels=True)
     facts = facts_of(fitted)
     rows = RowsForModel(fitted, data, summary, labelled=True)
@@ -82,7 +83,7 @@ def evaluate(
     notes = rows.notes()
     if summary.get("files") and summary["files"] == files_of(data) and not rows.has_split:
         notes.append("the model was trained on these rows, so its figures are too good; judge it on others")
-    about = [("Model", model), ("Fitted", "; ".join(in_words(facts))), ("Data", data.name)]
+    about = [("Model", model), ("Fitted", "; ".join(in_words(facts))), ("Data", data.told)]
     page = found.summary(f"Evaluation of {model}", about=about) | {"left_out": notes}
     document = {"model": model, "data": data.name, "notes": notes, "fitted": facts, **found.as_dict()}
     labels = "worst" if any(table["id"] == "worst" for table in page["tables"]) else "labels"
@@ -122,10 +123,11 @@ def compare(
     """
     from lrml._inner import inner_model, threshold_of
     from lrml.cli._console import facts_of, in_words, tell_progress, warnings_told
-    from lrml.cli._rows import Training
+    from lrml.cli._rows import Training, check_share
     from lrml.evaluation import compare as compared
 
-    check_output(html, "--html", force=force)
+    check_output(html, "--html", force=force, suffixes=_PAGES)
+    check_share("--held-out", held_out)
     chosen = _methods(methods)
     source = data.open()
     training, test = Training.read(source).split(held_out, seed)
@@ -155,7 +157,7 @@ def compare(
         random_state=seed,
         verbose=not quiet,
     )
-    about = [("Data", data.name), ("Training rows", f"{n_rows:,d}")]
+    about = [("Data", data.told), ("Training rows", f"{n_rows:,d}")]
     about += [(name, "; ".join([*in_words(one), f"{one['seconds']:.1f} s"])) for name, one in facts.items()]
     page = found.summary(f"Methods on {source.name}", about=about)
     document = {"data": data.name, "training_rows": n_rows, "n_rows": Y.shape[0], "models": facts}
@@ -182,7 +184,7 @@ def inspect(
     from lrml.cli._rows import opened
     from lrml.inspection import describe_model
 
-    check_output(html, "--html", force=force)
+    check_output(html, "--html", force=force, suffixes=_PAGES)
     fitted, training = opened(model)
     found = describe_model(fitted, n_labels=labels, n_features=features)
     sigma = found.singular_values

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _OUTPUT = typer.Option("-o", "--output", metavar="MODEL", help="The model file to write, such as model.lrml.")
 _KEPT = "the checkpoint has the sums so far: run the same command again to go on"
 _NOT_KEPT = "nothing was kept; with the squared loss, --checkpoint FILE lets the next run go on"
-_PLOT = "Also draw the scores of all candidates as a picture (.png, .svg or .pdf)."
+_PICTURES = (".png", ".svg", ".pdf", ".jpg")
+_PLOT = f"Also draw the scores of all candidates as a picture ({', '.join(_PICTURES)})."
 _BLOCKS: Table = {
     "blocks": (
         "",
@@ -111,7 +112,7 @@ def tune(
       lrml tune yeast --kernel rbf --plot grid.png -o yeast.lrml
       lrml tune part-*.xmc --blocks --checkpoint folds.npz -o big.lrml
     """
-    check_output(plot, "--plot", force=force, other=data.paths)
+    check_output(plot, "--plot", force=force, other=data.paths, suffixes=_PICTURES)
     check_output(output, "MODEL", force=force, other=data.paths)
     model, summary = _learned("tune", data, output, given, how, seed, quiet)
     _save(model, output, summary, as_json=as_json)
@@ -186,7 +187,7 @@ def _draw(search: Any, path: str) -> None:
     from lrml.cli._console import tell_progress
     from lrml.displays import PathDisplay
 
-    suffix = Path(path).suffix.lower().lstrip(".") or "png"
+    suffix = Path(path).suffix.lower().lstrip(".")
     stream = io.BytesIO()
     PathDisplay.from_estimator(search).figure_.savefig(stream, format=suffix, dpi=200, bbox_inches="tight")
     write_atomically(path, stream.getvalue())

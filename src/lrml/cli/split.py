@@ -13,7 +13,7 @@ _SHARE = "Share of the rows to judge by; with --group, share of the groups."
 _GROUP = "Tables: rows with the same value in this column stay together, such as those of one author."
 
 
-@takes_data()
+@takes_data(words="A dataset that lrml knows, or one data file.")
 def split(
     data: Data,
     share: Annotated[float, option("SHARE", _SHARE)] = 0.2,
@@ -34,9 +34,10 @@ def split(
     """
     from lrml._files import write_atomically
     from lrml.cli._console import answer
-    from lrml.cli._rows import split_rows
+    from lrml.cli._rows import check_share, split_rows
     from lrml.datasets import write_dataset
 
+    check_share("--share", share)
     if len(data.paths) > 1 or "test" in data.reading:
         raise ValueError("lrml split takes one file. Split the others by themselves.")
     source, path = data.open(), Path(data.name)

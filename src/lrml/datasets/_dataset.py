@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lrml._files import load_arrays, save_arrays
-from lrml._shown import shown
+from lrml._shown import counted, shown
 
 FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 LabelMatrix: TypeAlias = "NDArray[np.int8] | NDArray[np.uint8] | sparse.csr_array"
@@ -383,10 +383,10 @@ class TextDataset:
         return len(self.texts)
 
     def __repr__(self) -> str:
-        tags = "no tags" if self.tags is None else f"{len(self.label_names)} tags"
+        tags = "no tags" if self.tags is None else counted(len(self.label_names), "tag")
         empty = f", {self.n_empty} empty" if self.n_empty else ""
         split = f", train {self.n_train} / test {len(self) - self.n_train}" if self.n_train else ""
-        return f"<TextDataset {self.name}: {len(self)} texts{empty}, {tags}{split}>"
+        return f"<TextDataset {self.name}: {counted(len(self), 'text')}{empty}, {tags}{split}>"
 
     @property
     def X(self) -> Sequence[str]:  # noqa: N802  # as of a `Dataset`
