@@ -12,6 +12,7 @@ from forking import quick_workers
 from lrml.paper import make_plan, reproduce
 from lrml.paper._cells import Result, name_of
 from lrml.paper._figures import excesses, figures
+from lrml.paper._plan import DATASETS
 from lrml.paper._run import _numbers
 from lrml.paper._work import work
 from lrml.report import image
@@ -61,7 +62,7 @@ def test_figure_1_marks_the_minima_on_the_norms_of_each_completion(completion: R
         filled = matrix.copy()
         filled[1, 2], filled[2, 3] = place
         height = np.linalg.svd(filled, compute_uv=False)[n_free:].sum()
-        assert float(axes.get_title().split()[0]) == pytest.approx(height, abs=1e-4)
+        assert float(axes.get_title().split()[1]) == pytest.approx(height, abs=1e-4)
     assert sum(axes.name == "3d" for axes in drawing.axes) == 2
     ((_, here, paper),) = _numbers(run.models, run.results, {})[1:]
     assert (here, paper) == ("3 and 2", "3 and 2")
@@ -148,3 +149,26 @@ def test_what_failed_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert content["numbers"] == content["tables"] == content["figures"] == []
     assert [path.name for path in written] == ["report.html"]
     assert "<dt>cell</dt><dd>MemoryError: &lt;b&gt;</dd>" in written[0].read_text("utf-8")
+
+
+def test_a_part_of_the_plan_has_no_words_on_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lrml.paper._run.run_cells", lambda *_, **__: ([], {}))
+    whole, part = (
+        reproduce(plan, tmp_path, n_workers=1)[0]["summary"][0]
+        for plan in (make_plan("all", DATASETS), make_plan("all", ["yeast"], ["tuned"], n_seeds=1))
+    )
+    assert all(f"“{name}”" in whole for name in ("paper", "tuned", "kernel"))
+    assert [f"“{name}”" in part for name in ("paper", "tuned", "kernel")] == [False, True, False]
+    assert ("four data sets" in whole, "four data sets" in part) == (True, False)
+    assert ("seed" in whole, "seed" in part) == (True, False)
+
+
+def test_one_seed_has_no_spread() -> None:
+    run = Run(["yeast"]).add("tuned", "MLTrace", None, 0.6, seeds=(0,))
+    run.plan = make_plan("all", ["yeast"], n_seeds=1)
+    run.every("tuned", LEVELS, seeds=(0,)).every("tuned", LEVELS, kind="equal_rank", seeds=(0,))
+    tables = run.tables()
+    assert "spread" not in [column["key"] for column in tables["equal_rank"]["columns"]]
+    found = figures(run.models, run.results)
+    assert not any("seed" in figure["caption"] for figure in found)
+    assert not any("Means" in tables[name]["caption"] for name in ("table2_tuned", "counts"))

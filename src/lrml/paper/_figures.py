@@ -25,8 +25,9 @@ _LOOKS = {
     "MLTrace": {"color": "#CC79A7", "linestyle": "--"},
     "MLFro": {"color": "#E69F00", "linestyle": ":"},
 }
-_WIDTH, _HEIGHT = 3.2, 2.4  # of a panel, in inches
+_WIDTH, _HEIGHT = 2.7, 2.1  # of a panel, in inches
 _METRIC = "average_precision"
+_OVER_SEEDS = " one standard deviation over the seeds."
 
 
 def figures(models: Models, results: Sequence[Result]) -> list[Figure]:
@@ -103,7 +104,7 @@ def _draw_completion(result: Result) -> Any:
         "trace_norm": ("trace norm", 0),
         "tail_sum": (f"tail sum, theta = {cell['theta']}", cell["theta"]),
     }
-    drawing = canvas(2 * _WIDTH, 5.4)
+    drawing = canvas(2 * _WIDTH, 4.6)
     for row, (norm, (title, n_free)) in enumerate(norms.items()):
         heights = result.arrays["singular_values"][..., n_free:].sum(-1)
         minimum = result.values["minima"][norm]
@@ -121,12 +122,12 @@ def _draw_completion(result: Result) -> Any:
         contours = drawing.add_subplot(2, 2, 2 * row + 2)
         filled = contours.contourf(axis, axis, heights, levels=10, cmap="viridis")
         filled.set_edgecolor("face")  # no seams between the levels
-        drawing.colorbar(filled, ax=contours)
+        drawing.colorbar(filled, ax=contours, label=title)
         contours.plot(
             *place[:2], "*", color="#D55E00", markersize=11, markeredgecolor="w", markeredgewidth=0.6
         )
         entries = ", ".join(f"{value:.4f}" for value in place[:2])
-        contours.set(title=f"{place[2]:.4f} at ({entries})", xlabel=names[0], ylabel=names[1])
+        contours.set(title=f"minimum {place[2]:.4f}\nat ({entries})", xlabel=names[0], ylabel=names[1])
     return drawing
 
 
@@ -138,7 +139,7 @@ def _norms(models: Models, protocol: str, datasets: Sequence[str]) -> Figure:
         "figure2" if protocol == "paper" else f"figure2_{protocol}",
         f"Figure 2: three norms over theta, protocol {protocol}",
         "Average precision on the test rows against theta as a share of the labels. ML-trace and ML-Fro have"
-        " no theta. Bars and bands are one standard deviation over the seeds.",
+        " no theta." + (" Bars and bands are" + _OVER_SEEDS if models.plan.n_seeds > 1 else ""),
         "Average precision over theta / L, one panel per dataset: a line for LRML, levels for the other "
         "norms.",
         partial(_draw_norms, models, protocol, datasets),
@@ -152,7 +153,8 @@ def _draw_norms(models: Models, protocol: str, datasets: Sequence[str]) -> Any:
         lrml = models.over_theta(protocol, dataset)
         means, spreads = _over_seeds(lrml.values(), _METRIC)
         x = [100 * theta / n_labels for theta in lrml]
-        axes.errorbar(x, means, spreads, label="LRML", capsize=2, **_LOOKS["LRML"])
+        bars = spreads if models.plan.n_seeds > 1 else None
+        axes.errorbar(x, means, bars, label="LRML", capsize=2, **_LOOKS["LRML"])
         for method in ("MLTrace", "MLFro"):
             own = models.at(protocol, dataset, method, None)
             if own:
@@ -177,7 +179,7 @@ _CURVES = ({"color": "#0072B2"}, {"color": "#D55E00", "linestyle": "--"}, {"colo
 
 
 def excesses(result: Result) -> list[npt.NDArray[np.float64]]:
-    """Return F/F_best − 1 of each curve, by iteration; F_best is the lowest value that any run met."""
+    """Return F/F* − 1 of each curve, by iteration; F* is the lowest value that any run met."""
     curves = [np.array(curve["objective"]) for curve in result.values["curves"]]
     best = min(float(curve.min()) for curve in curves)
     return [curve / best - 1.0 for curve in curves]
@@ -188,10 +190,10 @@ def _convergence(name: str, results: Sequence[Result]) -> Figure:
     return figure(
         name,
         f"Figure 3: convergence on {cell['dataset']}, alpha = {cell['alpha']:g}",
-        "Objective over the lowest known one, minus 1. The leftmost points are the starting points: zero for"
-        " Algorithm 1 of the paper, whose t grows by the factor gamma in every iteration, a ridge solution "
-        "for the default solver. Dots are where the default tolerance stops the default solver. The problem "
-        "is not convex, so runs may end in different stationary points.",
+        "Objective F over the lowest known one, F*, minus 1. The leftmost points are the starting points: "
+        "zero for Algorithm 1 of the paper, whose t grows by the factor gamma in every iteration, a ridge "
+        "solution for the default solver. Dots are where the default tolerance stops the default solver. The "
+        "problem is not convex, so runs may end in different stationary points.",
         "Relative excess of the objective against iterations, log scales, one panel per theta.",
         partial(_draw_convergence, results),
     )
@@ -211,7 +213,7 @@ def _draw_convergence(results: Sequence[Result]) -> Any:
                 stop = curve["stop"] + 1, max(excess[curve["stop"]], FLOOR)
                 axes.plot(*stop, "o", color=look["color"], label=f"{curve['method']} stops")
         title = f"theta = {result.cell['theta']} of {n_labels}"
-        axes.set(xscale="log", yscale="log", title=title, xlabel="iteration + 1", ylabel="F / F_best − 1")
+        axes.set(xscale="log", yscale="log", title=title, xlabel="iteration + 1", ylabel="F / F* − 1")
         axes.set_ylim(bottom=FLOOR / 2)
     _legend(drawing, 2)
     return drawing
@@ -224,9 +226,9 @@ def _like_table2(protocol: str, values: Any) -> Figure:
     return figure(
         f"figure4_{protocol}",
         f"Figure 4: Table 2 as a picture, protocol {protocol}",
-        "Our values (lines; bars are one standard deviation over the seeds) and those that the paper prints "
-        "(dotted, hollow), over theta or the rank as a share of the labels. Higher is better, but for "
-        "Hamming loss. The scales differ from panel to panel.",
+        "Our values (lines) and those that the paper prints (dotted, hollow), over theta or the rank as a "
+        "share of the labels. Higher is better, but for Hamming loss. The scales differ from panel to panel."
+        + (" Bars are" + _OVER_SEEDS if values["seeds"].max() > 1 else ""),
         "Lines of the metrics over the share of the labels, ours and the paper's, by metric and dataset.",
         partial(_draw_table2, values),
     )
@@ -242,7 +244,8 @@ def _draw_table2(values: Any) -> Any:
             look = _LOOKS[method]
             keys = ("percent", "ours", "spread", "published")
             shares, ours, spread, printed = (own[key].to_numpy(float) for key in keys)
-            axes.errorbar(shares, ours, spread, label=method, capsize=2, **look)
+            bars = spread if np.isfinite(spread).all() else None
+            axes.errorbar(shares, ours, bars, label=method, capsize=2, **look)
             hollow = {"linestyle": ":", "markerfacecolor": "w", "label": f"{method}, paper"}
             axes.plot(shares, printed, **look | hollow)
         axes.set(title=f"{dataset}, {metric}", xlabel="theta / L (%)")

@@ -48,6 +48,11 @@ class Plan(NamedTuple):
     left_out: list[str]  # datasets that were not asked for by name, and are not on this machine
     cells: list[Cell]
 
+    @property
+    def n_seeds(self) -> int:
+        """How often the validation rows are drawn; 1 if nothing is chosen on them."""
+        return max((len(one["seeds"]) for one in self.experiments.values() if "seeds" in one), default=1)
+
 
 @cache
 def spec(name: str) -> Spec:

@@ -165,7 +165,7 @@ def _values_at(
                 "metric": METRICS[metric],
                 "method": METHODS[method],
                 "ours": values.mean(),
-                "spread": values.std(),
+                "spread": values.std() if len(values) > 1 else np.nan,
                 "error": paired_difference(per_example, np.zeros_like(per_example)).standard_error,
                 "seeds": len(own),
                 "published": published,
@@ -278,7 +278,8 @@ def tables(models: Models, statistics: Mapping[str, Mapping[str, Any]]) -> list[
             equal.rename(columns={"theta": "allowed"}).rename(columns={"chosen_theta": "theta"}),
             [
                 *("dataset", "percent", "allowed", "method", "theta", "rank", "largest_rank", "metric"),
-                *("ours", "spread", "lrml_minus", "standard_error", "mark", "mark_holm"),
+                *("ours", *(["spread"] if models.plan.n_seeds > 1 else [])),
+                *("lrml_minus", "standard_error", "mark", "mark_holm"),
             ],
             _COLUMNS
             | {
@@ -350,7 +351,8 @@ def _counts(values: pd.DataFrame) -> list[dict[str, Any]]:
         if method in RIVALS:
             row |= {"compared": own["p_value"].notna().sum()}
             row |= {word: (own["mark_holm"] == sign).sum() for word, sign in _MARKS.items()}
-        rows.append(row)
+        if len(printed) or method in RIVALS:  # else there is nothing to count
+            rows.append(row)
     frame = pd.DataFrame(rows)
     keys = [key for key in ("protocol", "method", "cells", "reached", *METRICS.values()) if key in frame]
     return _made(
@@ -365,7 +367,7 @@ def _counts(values: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _like_paper(values: pd.DataFrame) -> list[dict[str, Any]]:
     """Return one table per protocol: the methods side by side, the best value of a row marked."""
-    made = []
+    made, what = [], "Means over the seeds, on" if values["seeds"].max() > 1 else "Values on"
     for protocol, own in values.groupby("protocol", sort=False):
         rows = []
         for (dataset, metric, percent), group in own.groupby(["dataset", "metric", "percent"], sort=False):
@@ -391,9 +393,9 @@ def _like_paper(values: pd.DataFrame) -> list[dict[str, Any]]:
         made += _made(
             f"table2_{protocol}",
             f"Table 2, protocol {protocol}",
-            "Means over the seeds, on the test rows; the best of a row in bold. • after a value: LRML is "
-            "significantly better than this method, ∘ worse (paired t-test over the test rows at 5 %, not "
-            "corrected for the number of comparisons).",
+            f"{what} the test rows; the best of a row in bold. • after a value: LRML is significantly better "
+            "than this method, ∘ worse (paired t-test over the test rows at 5 %, not corrected for the "
+            "number of comparisons).",
             frame,
             keys,
             columns,
