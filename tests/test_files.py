@@ -100,6 +100,11 @@ def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):
     assert (tmp_path / "taken").read_text() == "mine"
 
 
+def test_a_file_has_a_name():
+    with pytest.raises(OutputError, match="''"), atomic_file(""):
+        pass
+
+
 def test_ctrl_c_in_the_middle_of_an_array_is_not_hidden(tmp_path, monkeypatch):
     opened, archives = zipfile.ZipFile.open, []
 

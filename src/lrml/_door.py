@@ -281,7 +281,14 @@ def _two_classes(y: npt.NDArray[Any], classes: Any) -> tuple[npt.NDArray[Any], n
     if classes is None:
         if y.dtype.kind in "biuf" and np.isin(y[known], (0, 1)).all():
             return y, np.array([0, 1], dtype=y.dtype)
-        classes = np.unique(y[known])
+        try:
+            classes = np.unique(y[known])
+        except TypeError:
+            kinds = sorted({type(value).__name__ for value in y[known]})
+            raise ValueError(
+                f"Unknown label type: a 1-D y has values of the types {', '.join(kinds)}. Pass those of one "
+                "type; NaN marks an unknown label."
+            ) from None
     strange = y[known & ~np.isin(y, classes)]
     if strange.size or len(classes) != 2:
         found = strange[:1].tolist() or f"{len(classes)} of them, {classes[:3].tolist()}"
@@ -388,9 +395,12 @@ def check_sample_weight(sample_weight: Any, n_rows: int, place: Place = HOST, *,
     given = taken(sample_weight, "sample_weight", place)
     try:
         given = given if Place.of(given) == place else to_host(given)
-        weights = place.asarray(np.asarray(given) if place.is_host else given, "float64")
+        given = np.asarray(given) if place.is_host else given
+        if "complex" in str(getattr(given, "dtype", "")):  # NumPy would warn, and drop a part
+            raise TypeError
+        weights = place.asarray(given, "float64")
     except (TypeError, ValueError):
-        raise ValueError(f"sample_weight is {shown(sample_weight)}, not an array of numbers.") from None
+        raise ValueError(f"sample_weight is {shown(sample_weight)}, not an array of real numbers.") from None
     if tuple(weights.shape) != (n_rows,):
         raise ValueError(f"sample_weight has the shape {tuple(weights.shape)}, but X has {(n_rows,)} rows.")
     xp = place.xp
@@ -406,9 +416,10 @@ def check_sample_weight(sample_weight: Any, n_rows: int, place: Place = HOST, *,
 def check_threshold(threshold: Any, n_labels: int | None = None, natural: float = math.nan) -> Any:
     """Return a scalar or one finite cut per label; None stands for the natural one of the loss."""
     cut = np.array(math.nan)
-    if not isinstance(threshold, str):
-        with suppress(TypeError, ValueError, OverflowError):
-            cut = np.asarray(natural if threshold is None else to_host(threshold), dtype=np.float64)
+    with suppress(TypeError, ValueError, OverflowError):
+        given = np.asarray(natural if threshold is None else to_host(threshold))
+        if given.dtype.kind not in "SUc":  # texts and complex numbers are none, even where NumPy makes one
+            cut = given.astype(np.float64)
     fits = cut.ndim < 2 and cut.size if n_labels is None else cut.shape in ((), (n_labels,))
     if not (fits and np.all(np.isfinite(cut))):
         each = "each label" if n_labels is None else f"each of {n_labels} labels"

@@ -63,6 +63,8 @@ def staged_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     its owner; a new one follows the umask. A symbolic link is replaced, not what it points to.
     """
     target = Path(path)
+    if not target.name:
+        raise OutputError(f"{os.fspath(path)!r} names no file. Pass a path that ends in a file name.")
     # The beginning of a long name is enough for readers, and leaves room for the rest.
     temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.part")
     found = target.lstat().st_mode if os.path.lexists(target) else 0

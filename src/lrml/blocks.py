@@ -88,7 +88,7 @@ class RowBlock(Rows):
         if self.mask is not None:
             raise UnknownLabelsError(
                 f"block {self.index} (from row {self.first_row}): sums over rows need to know all labels, "
-                "and some are NaN. Use LRML.fit_blocks with blocks that can be read several times.",
+                "and some are NaN. Use fit_blocks with blocks that can be read several times.",
                 self.index,
             )
 

@@ -48,16 +48,19 @@ BAD = {
     "random_state": ["x", -1, 0.5],
     "rank": [0, -1, 0.0, 1.5, "all", None, True],
     "ranks": [[], [0], [1.5], ["a"], "all"],
-    "ridge": [-1.0, "a", None, np.inf],
-    "ridges": [[], -1.0, [np.nan], "a"],
+    "ridge": [-1.0, "a", None, np.inf, 1e308],
+    "ridges": [[], -1.0, [np.nan], "a", 1e308],
     "rule": ["least", "smaller", None, 3, ["smallest"]],
-    "scoring": ["exact", 3, [], ["micro_f1", "micro_f1"], "precision_at_0", "top-1", "precision_at_01", ""],
+    "scoring": [
+        *("exact", 3, [], ["micro_f1", "micro_f1"], np.array([])),
+        *("precision_at_0", "top-1", "precision_at_01", ""),
+    ],
     "solver": ["typo", None, 3, Alternating],
     "space": ["scores", 3, True],
     "target_weights": ["a", 1.0, [1.0, 0.0], [[1.0]], [np.inf]],
     "theta": [-1, 1.5, -0.5, np.nan, "many", None, True],
     "thetas": [[], [-1], [1.5], ["a"], "half"],
-    "threshold": ["half", "0.5", np.nan, [[0.5]], [], {}, 10**400],
+    "threshold": ["half", "0.5", [b"1"], ["1"], 1j, np.nan, [[0.5]], [], {}, 10**400],
     "tol": [-1.0, "a", np.nan, True],
     "verbose": ["a", -1, 0.5, None],
     "warm_start": ["no", 1, None],
@@ -239,6 +242,7 @@ BAD_DATA = {
     "NaN": Bad(("X", "NaN"), X=put(np.nan)),
     "infinity": Bad(("X", "infinity"), X=put(-np.inf)),
     "sparse NaN": Bad(("X", "NaN"), X=put(np.nan, form=sp.csr_array)),
+    "masked X": Bad(("X", "masked"), X=lambda X: np.ma.masked_array(X, X > 1)),
     "NaN in a frame": Bad(("X", "NaN"), X=put(np.nan, form=pd.DataFrame)),
     "complex X": Bad(("Complex",), X=lambda X: X + 1j),
     **{
@@ -264,6 +268,7 @@ BAD_DATA = {
     "one class": Bad(("1", "['a']"), Y=lambda Y: ["a"] * len(Y)),
     "many classes": Bad((f"{N}", "'n0', 'n1'"), Y=lambda Y: [f"n{i}" for i in range(len(Y))]),
     "no order": Bad(("str", "int"), Y=lambda Y: np.array([1, "a"] * (len(Y) // 2), dtype=object)),
+    "texts and None": Bad(("str", "None"), Y=lambda Y: np.array(["a", None] * (len(Y) // 2), dtype=object)),
     "lazy Y": Bad(("Y", "LazyFrame", "collect()"), Y=lambda Y: pl.DataFrame(np.asarray(Y)).lazy()),
     "3-D Y": Bad((f"({N}, {L}, 1)",), Y=lambda Y: Y[:, :, None]),
     "sparse 1-D": Bad((f"({N},)",), Y=lambda Y: sp.coo_array(Y[:, 0])),
@@ -287,6 +292,10 @@ BAD_DATA = {
     },
     "tiny weights": Bad(("sample_weight", "1e-101"), weights=np.full(N, 1e-101)),
     "no weight": Bad(("sample_weight", "0.0"), weights=np.zeros(N)),
+    "complex weights": Bad(("sample_weight", "1.+1.j"), weights=np.full(N, 1 + 1j)),
+    "masked weights": Bad(
+        ("sample_weight", "masked"), weights=np.ma.masked_array(np.ones(N), np.arange(N) < 1)
+    ),
     "weights of text": Bad(("sample_weight", "'heavy'"), weights=["heavy"] * N),
 }
 

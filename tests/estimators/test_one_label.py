@@ -84,8 +84,10 @@ def test_unknown_entries_do_not_count(data):
     X, y = data[0], data[1][:, 0].astype(float)
     known = np.arange(60) % 4 > 0
     expected = MLFro(1.0).fit(X[known], y[known])
+    masked = [np.ma.masked_array(y.astype(kind), ~known) for kind in (float, int)]
     y[~known] = np.nan
-    for model in (MLFro(1.0).fit(X, y), MLFro(1.0).fit(X, np.nan_to_num(y), observed=known)):
+    models = [MLFro(1.0).fit(X, form) for form in (y, *masked)]
+    for model in (*models, MLFro(1.0).fit(X, np.nan_to_num(y), observed=known)):
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-4, atol=1e-5)
         assert model.score(X, y) == accuracy_score(y[known], model.predict(X)[known])
     weights = np.linspace(1, 2, 60)

@@ -117,7 +117,9 @@ def test_alpha_max_of_several_thetas_and_where_nothing_is_penalised(data, make_p
     for form in (list, tuple, np.array):
         assert_allclose(alpha_max(*data, form([3, 0, 1, 3]), ridge=0.3), expected, rtol=1e-10)
     assert_array_equal(alpha_max(*data, [0.0, 1.0]), [alpha_max(*data, 0), 0.0])
-    assert alpha_max(*data, []).shape == (0,)
+    for empty in ([], {}):
+        with pytest.raises(ValueError, match="theta"):
+            alpha_max(*data, empty)
     for bad, error in ((99, ValueError), ("many", TypeError)):
         with pytest.raises(error, match=f"theta.*{bad}"):
             alpha_max(*data, [0, bad])

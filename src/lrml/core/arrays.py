@@ -280,7 +280,12 @@ def _place_named(name: str) -> Place:
 
 
 def plain(value: Any, name: str) -> Any:
-    """Return a tensor without its record of gradients, and all else as it is; refuse one without numbers."""
+    """Return a tensor without its record of gradients, and all else as it is; refuse one without numbers.
+
+    Labels that are masked are NaN; other masked entries are refused.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        return _without_mask(value, name)
     if isinstance(value, np.ndarray) or not array_api_compat.is_torch_array(value):
         return value
     if str(value.layout) != "torch.strided":
@@ -291,6 +296,17 @@ def plain(value: Any, name: str) -> Any:
     if value.device.type == "meta":
         raise TypeError(f"{name} is a tensor on the device 'meta', which has no numbers. Pass another one.")
     return value.detach()
+
+
+def _without_mask(value: Any, name: str) -> npt.NDArray[Any]:
+    """Return a masked array as a plain one, in which masked labels are NaN; refuse other masked entries."""
+    if not np.ma.is_masked(value):
+        return np.asarray(value.data)
+    if name != "Y":
+        impute = "Impute them" if name == "X" else "Fill them"
+        raise ValueError(f"{name} is a masked array with masked entries. {impute}, or drop those rows.")
+    filled: npt.NDArray[Any] = value.astype(value.dtype if value.dtype.kind == "f" else object).filled(np.nan)
+    return filled
 
 
 def is_host(array: Any) -> bool:

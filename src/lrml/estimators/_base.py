@@ -300,9 +300,10 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
             self._validated(X)  # the columns of the last fit, and its labels
             check_label_names(rows.schema.label_names, model.classes_)
         if params.loss.name != "squared" or not rows.all_known:
+            found = "unknown labels" if params.loss.name == "squared" else f"loss={params.loss.name!r}"
             raise ValueError(
-                f"leave-one-out scores need the squared loss with all labels known, not {params.loss.name!r} "
-                f"{'' if rows.all_known else 'or unknown labels'}. Use scikit-learn's cross_val_predict."
+                f"leave-one-out scores need the squared loss with all labels known, got {found}. Use "
+                "scikit-learn's cross_val_predict."
             )
         rows, everyone = replace(rows, only_exact=True), np.arange(rows.shape[0])
         scores = left_out_scores(model, rows, params, everyone, precise=True)

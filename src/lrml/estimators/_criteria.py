@@ -92,7 +92,7 @@ def _check_scoring(scoring: Any, loss: Loss, targets: str) -> Criterion:
         if _is_scorer(scoring):
             return Criterion(name, partial(_ask_scorer, scoring, loss, targets))
         return Criterion(name, lambda Y, S, cut, held: float(scoring(to_host(Y), to_numpy(S))))
-    if scoring == "r2" and targets == "real":
+    if isinstance(scoring, str) and scoring == "r2" and targets == "real":
         return Criterion("r2", _r_squared, by_row=True)
     own = _own_metric(scoring) if isinstance(scoring, str) else None
     if own is not None and targets == "real":

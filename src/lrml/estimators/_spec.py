@@ -216,7 +216,7 @@ def _check_kernel(kernel: Any) -> Any:
 
 
 CHECKS: dict[str, Check] = {
-    **{name: partial(check.check_number, name) for name in ("alpha", "ridge", "tol", "degree")},
+    **{name: partial(check.check_number, name) for name in ("alpha", "tol", "degree")},
     "alpha_ratio": partial(check.check_number, "alpha_ratio", below=1.0, above=True),
     "alphas": partial(several, "alphas", partial(check.check_number, "each of alphas")),
     "callback": _check_callback,
@@ -233,7 +233,9 @@ CHECKS: dict[str, Check] = {
     "random_state": _check_random_state,
     "rank": partial(check.check_count, "rank", least=1),
     "ranks": partial(several, "ranks", partial(check.check_count, "each of ranks", least=1)),
-    "ridges": partial(several, "ridges", partial(check.check_number, "each of ridges")),
+    # Beyond, sums of ridges and curvatures would overflow.
+    "ridge": partial(check.check_number, "ridge", below=1e300),
+    "ridges": partial(several, "ridges", partial(check.check_number, "each of ridges", below=1e300)),
     "solver": _check_solver,
     "space": partial(check.check_choice, "space", choices=SPACES),
     "theta": _check_theta,

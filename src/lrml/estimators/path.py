@@ -231,6 +231,8 @@ def alpha_max(
     """
     several = isinstance(theta, Iterable) and not isinstance(theta, str)
     thetas = [CHECKS["theta"](one) for one in (theta if several else [theta])]
+    if not thetas:
+        raise ValueError(f"theta is {shown(theta)}. Pass a count, a share, or a list of these.")
     ridge = CHECKS["ridge"](ridge)
     (_, _, coordinates), _, counts = _setting(X, Y, sample_weight, estimator, thetas)
     found = coordinates.problem.with_ridge(ridge).strongest_slopes(counts)
