@@ -14,7 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._shown import shown
-from lrml.core.arrays import Array, Place, as_matrix, is_host, is_sparse, namespace, plain, to_host, to_numpy
+from lrml.core.arrays import (
+    Array,
+    Place,
+    as_matrix,
+    dense,
+    is_host,
+    is_sparse,
+    namespace,
+    plain,
+    to_host,
+    to_numpy,
+)
 from lrml.core.checks import check_integer
 
 Matrix: TypeAlias = Any
@@ -208,16 +219,12 @@ class LabelledScores(NamedTuple):
         for start in range(0, n_rows, size):
             rows = slice(start, min(start + size, n_rows))
             labels, scores = self.labels[rows, :], self.scores[rows, :]
-            relevant = _check_binary(_dense(labels), start)
+            relevant = _check_binary(dense(labels), start)
             _check_cells(place.xp.isfinite(scores), scores, start, "S must be finite", "Impute or drop it.")
-            known = None if self.unknown is None else ~place.asarray(_dense(self.unknown[rows, :]))
+            known = None if self.unknown is None else ~place.asarray(dense(self.unknown[rows, :]))
             if known is not None:  # ranked below all others, they push no other label down
                 scores = place.xp.where(known, scores, -np.inf)
             yield kind(place.asarray(relevant), scores, known)
-
-
-def _dense(matrix: Any) -> Array:
-    return matrix.toarray() if is_sparse(matrix) else matrix
 
 
 Measure: TypeAlias = Callable[[Block], Vector]

@@ -176,9 +176,10 @@ class Judge:
         for number in range(len(self.splits) if fresh else 0):
             self.fit(number, fresh, visit)
         for point, of_splits in zip(fresh, told, strict=True):
-            self.ranks[point] = float(np.mean([rank for rank, _ in of_splits]))
-            for which, table in enumerate(self.tables):
-                table.add(point, [values[which] for _, values in of_splits])
+            ranks, values = zip(*of_splits, strict=True)
+            self.ranks[point] = float(np.mean(ranks))
+            for table, of_criterion in zip(self.tables, zip(*values, strict=True), strict=True):
+                table.add(point, of_criterion)
 
     def fit(self, number: int, points: Sequence[GridPoint], visit: Visit) -> None:
         """Fit candidates to the training part of a split, and let each be visited."""
