@@ -125,3 +125,16 @@ def test_nullable_columns_of_pandas_hold_unknown_labels():
         np.testing.assert_allclose(found.coef_, expected.coef_)
     with pytest.raises(ValueError, match=r"observed.*'b'.*'a'"):
         MLFro().fit(X, Y, observed=known[["b", "a"]])
+
+
+@FORMS
+@pytest.mark.parametrize("marks", [[1, 1, 0, 0], [1, 1, 1, 0]], ids=["known", "unknown"])
+def test_a_label_that_no_row_knows_is_named(form, marks):
+    known = np.tile(np.array(marks, dtype=bool), (5, 1)).T @ np.ones((5, 3), dtype=bool)
+    known[:, 1] = False
+    X = np.arange(8.0).reshape(4, 2) ** 2
+    with pytest.warns(UserWarning, match="label.* 1 of Y"):
+        MLFro(1.0).fit(X, form(np.where(known, Y, np.nan)))
+    frame = pd.DataFrame(np.where(known, Y, np.nan), columns=["a", "b", "c"])
+    with pytest.warns(UserWarning, match="'b' of Y"):
+        MLFro(1.0).fit(X, frame)

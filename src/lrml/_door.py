@@ -106,6 +106,8 @@ def checked_rows(
         flat=flat,
         targets=targets,
     )
+    if whole and mask is not None and targets == "binary":  # real targets have to be known
+        _warn_of_unknown(mask.nowhere(), names)
     weights = None
     if sample_weight is not None:
         weights = check_sample_weight(sample_weight, n_rows, place, whole=whole)
@@ -248,6 +250,18 @@ def check_targets(
         )
     mask = None if mask is None else mask.at(place)
     return values if place.is_host else place.asarray(values), names, mask, flat
+
+
+def _warn_of_unknown(labels: npt.NDArray[np.int64], names: npt.NDArray[Any] | None) -> None:
+    if len(labels):
+        first = ", ".join(shown(place if names is None else names[place]) for place in labels[:5].tolist())
+        more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
+        warnings.warn(
+            f"label(s) {first}{more} of Y are known in no row, so nothing can be learned of them. Leave them "
+            "out, or look where their values went.",
+            UserWarning,
+            stacklevel=level_of_user(),
+        )
 
 
 def _numbers(values: Any) -> Any:

@@ -103,8 +103,19 @@ def test_nothing_to_judge_by_means_the_natural_cut(model):
         assert clone(model).set_params(threshold="auto").fit(X[:rows], Y[:rows]).threshold_ == 0.5
 
 
+@pytest.mark.parametrize("model", [MLFro(10.0), MLFroCV()], ids=repr)
+@pytest.mark.parametrize("given", [None, 0.3, [0.1, 0.2, 0.3, 0.4]])
+def test_a_given_cut_is_told(data, model, given):
+    X, Y = data[0], data[1][:, :4]
+    inner = {"threshold": given} if isinstance(model, MLFro) else {"estimator": MLFro(threshold=given)}
+    model = clone(model).set_params(**inner)
+    assert not hasattr(model, "threshold_")
+    np.testing.assert_array_equal(model.fit(X, Y).threshold_, 0.5 if given is None else given)
+    np.testing.assert_array_equal(model.predict(X), model.decision_function(X) >= model.threshold_)
+
+
 def test_a_new_fit_forgets_it(data):
     model = MLFro(threshold="auto").fit(*data)
-    assert not hasattr(model.set_params(threshold=0.4).fit(*data), "threshold_")
+    assert model.set_params(threshold=0.4).fit(*data).threshold_ == 0.4
     with pytest.raises(ValueError, match="threshold='auto'"):
         model.set_params(threshold="auto").predict(data[0])

@@ -105,7 +105,8 @@ def test_labels_and_rows_of_which_nothing_is_known(data, known, loss, fitted):
     X, Y = data
     observed, model = known.copy(), LRML(1, 1.0, loss=loss)
     observed[:, 2] = False
-    model.fit(X, Y, observed=observed)
+    with pytest.warns(UserWarning, match="2 of Y"):
+        model.fit(X, Y, observed=observed)
     assert model.unseen_labels_.tolist() == [False, False, True, False]
     assert (model.coef_[2].any(), model.intercept_[2]) == (False, LOSSES[loss].unseen_score)
     rest = LRML(1, 1.0, loss=loss).fit(X, np.delete(Y, 2, axis=1), observed=np.delete(observed, 2, axis=1))

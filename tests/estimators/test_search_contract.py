@@ -202,3 +202,9 @@ def test_weights_must_reach_every_part(data):
             model.fit(*data, sample_weight=weights)
     with pytest.raises(ValueError, match=r"every split, got none"):
         MLFroCV(cv=[halves]).fit(*data, sample_weight=weights)
+
+
+@pytest.mark.parametrize(("ranks", "is_told"), [([1, 2], False), ([1, 1.0], True), (None, True)])
+def test_no_lead_over_ridge_regression_is_told_of_limited_ranks(make_problem, ranks, is_told):
+    found = CPLSTCV(ranks=ranks, random_state=0).fit(*make_problem(120, 6, 4, seed=2)).search_
+    assert np.isfinite(found["gain"]) == np.isfinite(found["gain_error"]) == is_told

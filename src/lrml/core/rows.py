@@ -168,6 +168,11 @@ class Mask:
         marks = marks.toarray() if is_sparse(marks) else marks
         return marks if self.marks_known else ~marks
 
+    def nowhere(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of the labels that no example knows."""
+        marks = self.pattern if is_sparse(self.pattern) else to_numpy(self.pattern)
+        return np.flatnonzero(marks.sum(axis=0) == (0 if self.marks_known else marks.shape[0]))
+
     def at(self, place: Place) -> Mask:
         """Return the same mask, in another place."""
         return self if place.is_host else self.with_pattern(place.asarray(self.pattern))

@@ -11,8 +11,8 @@ from functools import cache, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -100,7 +100,6 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
     singular_values_ = of_fit("factors.s")
     status_ = of_fit("status")
     theta_ = of_fit("theta")
-    threshold_ = of_fit("cut")
     unseen_labels_ = of_fit("unseen")
     X_fit_ = of_fit("X_fit")
 
@@ -241,7 +240,7 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
         if not isinstance(self.threshold, str | Cut):
             return self.threshold
         if self.fitted_.cut is None:
-            raise ValueError("threshold='auto' is chosen by a fit. Fit again, or pass a number.")
+            raise NotFittedError("threshold='auto' is chosen by a fit. Fit again, or pass a number.")
         return self.fitted_.cut
 
     def _validated(self, X: Any) -> Any:
@@ -358,10 +357,15 @@ class LabelModel(ClassifierMixin):
         return tags
 
     @property
-    def _cut(self: Any) -> npt.NDArray[np.float64]:
-        """Where scores are cut."""
-        found = check_threshold(self._decision_threshold, self.fitted_.n_labels, self.fitted_.loss.threshold)
-        return np.asarray(found)
+    def _cut(self: Any) -> Any:
+        """Where scores are cut, as an array."""
+        return check_threshold(self._decision_threshold, self.fitted_.n_labels, self.fitted_.loss.threshold)
+
+    @property
+    def threshold_(self: Any) -> Any:
+        """The cut in use, a number or one for each label: as given, as the fit has chosen, or the loss's."""
+        check_is_fitted(self)
+        return self._cut if self._cut.ndim else float(self._cut)
 
     def decision_function(self: Any, X: Any) -> Array:
         """Real-valued scores, X coef_ᵀ + intercept_, of shape (n, L).

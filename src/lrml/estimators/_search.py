@@ -119,8 +119,7 @@ class SearchModel(LowRankModel):
     loss = property(lambda self: getattr(self._base, "loss", "squared"))
     kernel = property(lambda self: getattr(self._base, "kernel", "linear"))
     threshold = property(lambda self: self._base.threshold)
-    threshold_ = property(lambda self: self.best_estimator_.threshold)
-    _decision_threshold = threshold_
+    _decision_threshold = property(lambda self: self.best_estimator_.threshold)
 
     def _check_params(self) -> Parameters:
         own = super()._check_params()
@@ -386,6 +385,9 @@ class SearchModel(LowRankModel):
         places = [contest.points.index(point) for point, *_ in chosen]
         fitted = {point: self._final_fit(contest, point, params) for point, *_ in chosen}
         (point, score, facts), judged_by = chosen[0], judge.how_told
+        if max(params.ranks or [math.inf]) < min(judge.comparison.data.model_shape):
+            # The best ridge has the greatest of these ranks: its lead is none over ridge regression alone.
+            facts |= dict.fromkeys(("gain", "gain_error", "gain_rows"), math.nan)
         best, seconds = fitted[point]
         if contest.rivals_judge is not judge:
             judged_by += f" and {contest.rivals_judge.how_told}"

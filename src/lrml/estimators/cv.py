@@ -93,7 +93,8 @@ class LRMLCV(LabelModel, SearchModel):
         candidate with a penalty has the score of the best ridge plus its lead over it on folds.
     search_ : dict
         By the first metric: the best ridge alone and its ridge_score; the gain of what step 3 would choose,
-        its standard error gain_error, and gain_rows, the rows that tell. NaN where no penalty was judged so.
+        its standard error gain_error, and gain_rows, the rows that tell. NaN where no penalty was judged so,
+        and where ``ranks`` limit the ridge regression, too.
         ``judged_by`` says how, as "by leave-one-out scores and on 5 folds".
     gamma_results_, n_splits_, refit_time_, threshold_
         The gammas compared; 1 for leave-one-out scores; seconds of the final fit; where ``predict`` cuts.
