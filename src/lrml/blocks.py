@@ -88,7 +88,8 @@ class RowBlock(Rows):
         if self.mask is not None:
             raise UnknownLabelsError(
                 f"block {self.index} (from row {self.first_row}): sums over rows need to know all labels, "
-                "and some are NaN. Use fit_blocks with blocks that can be read several times.",
+                "and some are NaN. Pass blocks that can be read several times to fit_blocks of LRML, "
+                "MLTrace, MLFro or LEML.",
                 self.index,
             )
 
