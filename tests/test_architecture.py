@@ -21,15 +21,15 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 34_136,
-    "lines of the numeric half": 18_879,
-    "records": 144,
-    "numeric constants": 187,
+    "lines": 29_133,
+    "files": 125,
+    "lines of the numeric half": 18_160,
+    "records": 111,
+    "numeric constants": 139,
 }
 LONGEST = 500
-LONGER: dict[str, int] = {}
 # Names of classes that stand for two things.
-AMBIGUOUS = {"Block", "Comparison", "Evaluation", "Kernel", "Writer"}
+AMBIGUOUS = {"Block", "Comparison", "Evaluation"}
 # Functions with more than eight parameters, beside constructors.
 MOST_PARAMETERS = 8
 CROWDED = 11
@@ -86,6 +86,7 @@ def counts():
         lines[name.split("/")[0].removesuffix(".py")] += n_lines
     return {
         "lines": lines.total(),
+        "files": len(sources()),
         "lines of the numeric half": sum(lines[part] for part in NUMERIC_HALF),
         "records": sum(is_record(node) for _, node in nodes(ast.ClassDef)),
         "numeric constants": sum(
@@ -102,7 +103,7 @@ def test_there_is_no_more_of_it(what):
 
 
 def test_files_are_short():
-    long = {name: n_lines for name, (n_lines, _) in sources().items() if n_lines > LONGER.get(name, LONGEST)}
+    long = {name: n_lines for name, (n_lines, _) in sources().items() if n_lines > LONGEST}
     assert not long
 
 
