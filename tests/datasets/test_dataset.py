@@ -9,10 +9,22 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import LinearSVC
 
-from lrml.datasets import Columns, Dataset, NumberedNames, TextDataset, read_dataset, write_dataset
+from lrml.datasets import (
+    Columns,
+    Dataset,
+    NumberedNames,
+    TextDataset,
+    load_yeast,
+    read_dataset,
+    write_dataset,
+)
 from model_checks import dense
 
 X = np.array([[1.0, np.nan], [0, 2], [3, 0]])
@@ -25,7 +37,7 @@ def test_any_form_is_stored_as_floats_and_small_integers(form):
     found = Dataset("toy", *parts)
     assert_array_equal(dense(found.X), X)
     assert_array_equal(dense(found.Y), Y)
-    assert (found.X.dtype, found.Y.dtype) == (np.float64, np.uint8)
+    assert (found.X.dtype, found.Y.dtype) == (np.float64, np.int8)
     kind = "sparse" if form in (sparse.csr_array, sparse.coo_matrix) else "dense"
     assert repr(found) == f"<Dataset toy: X (3, 2) {kind}, Y (3, 2) {kind}, no split>"
     assert (found.shape, len(found)) == ((3, 2, 2), 3)
@@ -50,9 +62,20 @@ def test_a_split_and_unknown_labels():
         assert_array_equal(dense(Y_train), [[1, np.nan], [0, 1]])
         assert_array_equal(dense(X_test), X[2:])
         assert_array_equal(dense(Y_test), [[1, 1]])
-        assert Y_test.dtype == np.uint8
+        assert Y_test.dtype == np.int8
     with pytest.raises(ValueError, match="split"):
         _ = Dataset("toy", X, Y).train
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [RidgeClassifierCV(), RidgeCV(), OneVsRestClassifier(LinearSVC())],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_scikit_learn_takes_the_labels_as_they_are(estimator):
+    yeast = load_yeast()
+    plain = clone(estimator).fit(yeast.train[0], yeast.train[1].astype(float))
+    assert_allclose(estimator.fit(*yeast.train).predict(yeast.test[0]), plain.predict(yeast.test[0]))
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def check(case, found, rows=slice(None)):
     assert isinstance(found, Dataset)
     assert_array_equal(dense(found.X), X[rows])
     assert_array_equal(dense(found.Y), Y[rows])
-    assert (found.X.dtype, found.Y.dtype) == (np.float64, np.uint8)
+    assert (found.X.dtype, found.Y.dtype) == (np.float64, np.int8)
     assert sparse.issparse(found.X) == (case.numbered or case.name == "sparse.arff")
     if not case.numbered:
         assert (list(found.feature_names), list(found.label_names)) == (FEATURES, LABELS)

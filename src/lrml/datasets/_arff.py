@@ -249,7 +249,7 @@ class ArffReader(FileReader):
         Y = unknown = None
         if labels is not None and not self.roles.unlabelled:
             cells, found = (row[of_label], self._first[index[of_label]]), values[of_label]
-            Y = csr_of((n, width), *cells, (found == 1).astype(np.uint8))
+            Y = csr_of((n, width), *cells, (found == 1).astype(np.int8))
             if np.isnan(found).any():
                 unknown = csr_of((n, width), *cells, np.isnan(found))
         entries = self._features(*(part[~of_label] for part in (row, index, values)))

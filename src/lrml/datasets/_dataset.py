@@ -19,7 +19,7 @@ from lrml._files import load_arrays, save_arrays
 from lrml._shown import counted, shown
 
 FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
-LabelMatrix: TypeAlias = "NDArray[np.int8] | NDArray[np.uint8] | sparse.csr_array"
+LabelMatrix: TypeAlias = "NDArray[np.int8] | sparse.csr_array"
 Tags: TypeAlias = "tuple[str, ...]"
 
 
@@ -153,7 +153,7 @@ def indicator(lists: Iterable[Iterable[str]], names: Sequence[str]) -> sparse.cs
     found = [sorted(known[tag] for tag in tags if tag in known) for tags in lists]
     ends = np.cumsum([0, *map(len, found)])
     indices = np.fromiter(chain.from_iterable(found), np.int32, ends[-1])
-    return sparse.csr_array((np.ones(ends[-1], np.uint8), indices, ends), shape=(len(found), len(names)))
+    return sparse.csr_array((np.ones(ends[-1], np.int8), indices, ends), shape=(len(found), len(names)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,7 +167,7 @@ class Dataset:
     X : array-like or sparse matrix of shape (n, d)
         Features; NaN is a missing value. Stored as float64, an array or a csr_array.
     Y : array-like or sparse matrix of shape (n, L), or None
-        Labels, 1 (or True) where a label applies and 0 elsewhere. None if there are none.
+        Labels, 1 (or True) where a label applies and 0 elsewhere; stored as int8. None if there are none.
     feature_names, label_names : sequence of str, default=None
         None takes the columns of a frame, or numbers them: ``feature0``, ...
     n_train : int or None, default=None
@@ -188,7 +188,7 @@ class Dataset:
     <Dataset toy: X (3, 3) dense, Y (3, 2) dense, train 2 / test 1>
     >>> X_test, Y_test = toy.test
     >>> Y_test
-    array([[1, 1]], dtype=uint8)
+    array([[1, 1]], dtype=int8)
     """
 
     name: str
@@ -216,7 +216,7 @@ class Dataset:
                 raise ValueError(
                     f"Y has the value {wrong.flat[0]}. Write 1 where a label applies and 0 elsewhere."
                 )
-            found["Y"] = Y if Y.dtype in (np.int8, np.uint8) else Y.astype(np.uint8)
+            found["Y"] = Y.astype(np.int8, copy=False)
             found["label_names"] = _checked_names("label", self.label_names, self.Y, Y.shape[1])
         for key, value in found.items():
             object.__setattr__(self, key, value)

@@ -211,7 +211,7 @@ def load_yeast() -> Dataset:
     return Dataset(
         name="yeast",
         X=millionths / 1e6,
-        Y=np.unpackbits(packed, axis=1, count=14),
+        Y=np.unpackbits(packed, axis=1, count=14).view(np.int8),
         feature_names=tuple(f"Att{i}" for i in range(1, 104)),
         label_names=tuple(f"Class{i}" for i in range(1, 15)),
         n_train=1500,

@@ -124,7 +124,7 @@ class PairReader(FileReader):
         (row, index, values), (label_row, label) = cells
         Y = None
         if labels is not None and not self.roles.unlabelled:
-            Y = csr_of((len(records), len(labels)), label_row, label, np.ones(len(label), np.uint8))
+            Y = csr_of((len(records), len(labels)), label_row, label, np.ones(len(label), np.int8))
         return Dataset(
             self.name,
             csr_of((len(records), len(features)), row, index - base, values),

@@ -255,7 +255,7 @@ def _labels(
             labels &= ~hide
             hidden.append(sparse.csr_array(hide))
         shown.append(sparse.csr_array(labels))
-    Y_clean, Y = (sparse.vstack(blocks, format="csr").astype(np.uint8) for blocks in (clean, shown))
+    Y_clean, Y = (sparse.vstack(blocks, format="csr").astype(np.int8) for blocks in (clean, shown))
     return Y_clean, Y, sparse.vstack(hidden, format="csr") if hidden else None
 
 

@@ -170,7 +170,7 @@ class TableReader(FileReader):
             labels = tuple(sorted(set().union(*lists)))
             Y = indicator(lists, labels)
         elif labels is not None:
-            Y = stored(np.nan_to_num(flags).astype(np.uint8))
+            Y = stored(np.nan_to_num(flags).astype(np.int8))
             unknown = sparse.csr_array(np.isnan(flags)) if np.isnan(flags).any() else None
         return Dataset(self.name, stored(X), Y, features, labels, None, self.path.name, unknown, first_row)
 
