@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler, normalize
 
 from lrml.datasets import fetch_mulan
-from lrml.metrics import average_precision
+from lrml.metrics import label_ranking_average_precision
 from lrml.thresholds import best_threshold
 
 HELD_OUT = 0.2
@@ -144,8 +144,8 @@ class Tuned:
             strength: scores_of(self.make(strength).fit(X[train], Y[train]), X[test], Y[train])
             for strength in self.strengths
         }
-        best = max(scores, key=lambda strength: average_precision(Y[test], scores[strength]))
-        self.threshold_ = best_threshold(Y[test], scores[best], "micro_f1", natural=self.cut).cut
+        best = max(scores, key=lambda strength: label_ranking_average_precision(Y[test], scores[strength]))
+        self.threshold_ = best_threshold(Y[test], scores[best], "f1_micro", natural=self.cut).cut
         self.best_params_ = {"strength": best}
         self.model = self.make(best).fit(X, Y)
         return self

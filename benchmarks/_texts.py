@@ -171,11 +171,11 @@ def measure(make: Callable[[], Any], data: Split) -> Outcome:
     wall, cpu = perf_counter() - clock, process_time() - cpu
     S, Y = scores_of(model, data.X_test, data.Y), data.Y_test
     rows = {f"P@{k}": metrics.precision_at_k(Y, S, k, per_example=True) for k in (1, 3, 5)}
-    rows["AP"] = metrics.average_precision(Y, S, per_example=True)
+    rows["AP"] = metrics.label_ranking_average_precision(Y, S, per_example=True)
     cut = getattr(model, "threshold_", None)
     f1 = {}
     if cut is not None:
-        f1 = {"micro F1": metrics.micro_f1(Y, S, cut), "macro F1": metrics.macro_f1(Y, S, cut)}
+        f1 = {"micro F1": metrics.f1_micro(Y, S, cut), "macro F1": metrics.f1_macro(Y, S, cut)}
     return Outcome(wall, cpu, growth, rows, f1, description(model))
 
 

@@ -33,7 +33,7 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 import lrml
-from lrml.metrics import average_precision
+from lrml.metrics import label_ranking_average_precision
 
 NAMES = ("delicious", "corel5k", "bibtex", "enron", "yeast", "emotions")
 CONDITIONS = ("all", "25 % of rows", "5 % of rows", "60 % hidden", "90 % hidden")
@@ -94,7 +94,9 @@ def labels(names: list[str], n_seeds: int) -> Iterator[dict[str, Any]]:
                 part = reduced(X, Y, condition, seed)
                 models = {method: make(seed).fit(*part) for method, make in SEARCHES.items()}
                 values = {
-                    method: average_precision(Y_test, model.decision_function(X_test), per_example=True)
+                    method: label_ranking_average_precision(
+                        Y_test, model.decision_function(X_test), per_example=True
+                    )
                     for method, model in models.items()
                 }
                 chosen = {f"{method} params": model.best_params_ for method, model in models.items()}

@@ -103,11 +103,11 @@ SYSTEMS = {
     ),
 }
 QUALITY = {
-    "AP": "average_precision",
+    "AP": "label_ranking_average_precision",
     "top 1": "precision_at_1",
     "top 3": "precision_at_3",
     "top 5": "precision_at_5",
-    "AUC": "average_auc",
+    "AUC": "roc_auc_samples",
     "Hamming": "hamming_loss",
 }
 COLUMNS = (*QUALITY, "difference", "fit ×", "fit s", "predict ×", "MB")
@@ -133,7 +133,7 @@ def measure(system: System, data: Split) -> tuple[dict[str, Any], np.ndarray]:
     record |= {"fit ×": fit / seconds["unit"], "fit s": fit, "MB": memory and round(1000 * memory)}
     record["predict ×"] = seconds["predict"] / seconds["unit predicts"]
     record["chosen"] = getattr(model, "best_params_", {})
-    return record, found.per_example["average_precision"]
+    return record, found.per_example["label_ranking_average_precision"]
 
 
 def compare(records: list[dict[str, Any]], rows: dict[str, np.ndarray]) -> str | None:

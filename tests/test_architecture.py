@@ -21,9 +21,9 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 29_133,
+    "lines": 29_155,
     "files": 125,
-    "lines of the numeric half": 18_160,
+    "lines of the numeric half": 18_176,
     "records": 111,
     "numeric constants": 139,
 }

@@ -17,7 +17,13 @@ from sklearn.calibration import calibration_curve
 
 from lrml._significance import holm
 from lrml.evaluation import assess, compare
-from lrml.metrics import average_auc, average_precision, evaluate, hamming_loss, precision_at_k
+from lrml.metrics import (
+    evaluate,
+    hamming_loss,
+    label_ranking_average_precision,
+    precision_at_k,
+    roc_auc_samples,
+)
 
 
 def made(n_rows=300, n_labels=7, *, noise=0.5, seed=0):
@@ -63,7 +69,10 @@ def test_unknown_labels_count_nowhere(form):
     known[:2] = [[False] * 6, [True] + [False] * 5]
     found = assess(form(np.where(known, Y, np.nan)), S, n_bootstrap=30)
     measures = {"precision_at_1": partial(precision_at_k, k=1), "hamming_loss": hamming_loss}
-    measures |= {"average_precision": average_precision, "average_auc": average_auc}
+    measures |= {
+        "label_ranking_average_precision": label_ranking_average_precision,
+        "roc_auc_samples": roc_auc_samples,
+    }
     for name, one in measures.items():
         parts = [(Y[[i]][:, here], S[[i]][:, here]) for i, here in enumerate(known) if here.any()]
         each = [float(one(*part, per_example=True)[0]) for part in parts]
@@ -71,9 +80,9 @@ def test_unknown_labels_count_nowhere(form):
         assert np.isnan(found.per_example[name][~known.any(axis=1)]).all()
     predicted = S >= 0.5
     assert found.n_unknown == found.as_dict()["n_unknown"] == np.count_nonzero(~known)
-    assert found.metrics["micro_f1"].value == pytest.approx(skm.f1_score(Y[known], predicted[known]))
+    assert found.metrics["f1_micro"].value == pytest.approx(skm.f1_score(Y[known], predicted[known]))
     f1 = [skm.f1_score(Y[here, j], predicted[here, j], zero_division=0) for j, here in enumerate(known.T)]
-    assert found.metrics["macro_f1"].value == pytest.approx(np.mean(f1))
+    assert found.metrics["f1_macro"].value == pytest.approx(np.mean(f1))
     for j, here in enumerate(known.T):
         assert found.labels[j]["support"] == Y[here, j].sum()
         if Y[here, j].any():
@@ -91,11 +100,11 @@ def test_intervals_are_those_of_plain_resampling():
     found = assess(Y, S, n_bootstrap=60, random_state=3, level=0.9)
     rng = np.random.default_rng(3)
     draws = [rng.integers(40, size=40) for _ in range(60)]
-    auc = evaluate(Y, S).per_example["average_auc"]
+    auc = evaluate(Y, S).per_example["roc_auc_samples"]
     plain = {
-        "micro_f1": [resampled_f1(Y, S, "micro", rows) for rows in draws],
-        "macro_f1": [resampled_f1(Y, S, "macro", rows) for rows in draws],
-        "average_auc": [np.nanmean(auc[rows]) for rows in draws],
+        "f1_micro": [resampled_f1(Y, S, "micro", rows) for rows in draws],
+        "f1_macro": [resampled_f1(Y, S, "macro", rows) for rows in draws],
+        "roc_auc_samples": [np.nanmean(auc[rows]) for rows in draws],
     }
     for name, values in plain.items():
         value = found.metrics[name].value
@@ -104,17 +113,17 @@ def test_intervals_are_those_of_plain_resampling():
         assert found.metrics[name].low < value < found.metrics[name].high
 
 
-def test_macro_f1_of_labels_that_occur():
+def test_f1_macro_of_labels_that_occur():
     Y, S = made(noise=2.0)
     Y[:, 3] = 0  # predicted, but never relevant
     found, predicted = assess(Y, S, n_bootstrap=0), S >= 0.5
     occurring = [1, 2, 4, 5, 6]
     expected = skm.f1_score(Y[:, occurring], predicted[:, occurring], average="macro")
     assert found.as_dict()["absent_labels"] == 2
-    assert found.as_dict()["macro_f1_of_occurring"] == pytest.approx(expected)
-    assert found.metrics["macro_f1"].value == pytest.approx(expected * 5 / 7)
+    assert found.as_dict()["f1_macro_of_occurring"] == pytest.approx(expected)
+    assert found.metrics["f1_macro"].value == pytest.approx(expected * 5 / 7)
     assert dict(found.summary("")["about"])["Macro-F1 of labels that occur"] == f"{expected:.4f}"
-    assert np.isnan(assess([[0], [0]], [[1.0], [0.0]], n_bootstrap=0).macro_f1_of_occurring)
+    assert np.isnan(assess([[0], [0]], [[1.0], [0.0]], n_bootstrap=0).f1_macro_of_occurring)
 
 
 @settings(max_examples=25)
@@ -127,9 +136,9 @@ def test_resampling_sparse_and_dense_cells(seed, n_labels, n_rows, everything):
     found = assess(sp.csr_array(Y), S, n_bootstrap=20, random_state=seed)
     if everything:
         share = Y.mean()
-        assert found.metrics["micro_f1"].value == pytest.approx(2 * share / (1 + share))
+        assert found.metrics["f1_micro"].value == pytest.approx(2 * share / (1 + share))
     else:
-        assert found.metrics["micro_f1"] == found.metrics["macro_f1"] == (0, 0, 0)
+        assert found.metrics["f1_micro"] == found.metrics["f1_macro"] == (0, 0, 0)
     assert assess(Y, S, n_bootstrap=20, random_state=seed).as_dict() == found.as_dict()
 
 
@@ -152,9 +161,9 @@ def test_worst_labels_and_what_has_no_value():
     assert f1 == sorted(label["f1"] for label in found.labels if label["support"] >= 5)[:3]
     assert len(found.worst_labels(99, least_support=0)) == 6  # the absent one has no F1
     found = assess([[1], [0], [1]], [[0.9], [0.6], [0.2]], n_bootstrap=50)  # one label has no AUC of a row
-    assert found.left_out["average_auc"] == 3
+    assert found.left_out["roc_auc_samples"] == 3
     plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert plain["metrics"]["average_auc"] == {"value": None, "low": None, "high": None}
+    assert plain["metrics"]["roc_auc_samples"] == {"value": None, "low": None, "high": None}
     same = assess([[1], [0], [0], [0]], np.full((4, 1), 7.0), n_bootstrap=0).reliability
     assert same.bins == [{"low": 7.0, "high": 7.0, "score": 7.0, "count": 4, "frequency": 0.25}]
 
@@ -174,7 +183,7 @@ def test_methods_with_the_same_predictions_are_told_once():
     tables = {table["id"]: table["rows"] for table in page["tables"]}
     assert {(row["first"], row["second"]) for row in tables["tests"]} == {("a", "c"), ("b", "c"), ("c", "d")}
     best = {row["metric"]: row["best"] for row in tables["metrics"]}
-    assert best["average precision"] == "a, b, d"
+    assert best["label ranking average precision"] == "a, b, d"
     equal = compare(Y, {"a": S, "b": S}, n_bootstrap=20).summary("")
     assert "tests" not in [table["id"] for table in equal["tables"]]
     (rows,) = (table["rows"] for table in equal["tables"] if table["id"] == "metrics")
@@ -242,7 +251,7 @@ def test_paired_tests_are_those_of_scipy():
     for name, own in scores.items():
         assert found.methods[name].metrics == assess(Y, own, n_bootstrap=300).metrics
     for (metric, one, other), test in by_place.items():
-        if metric in ("micro_f1", "macro_f1"):
+        if metric in ("f1_micro", "f1_macro"):
             continue
         first, second = values[one][metric], values[other][metric]
         if (one, other) == ("good", "same"):
@@ -259,7 +268,7 @@ def test_paired_tests_are_those_of_scipy():
 def test_f1_is_compared_by_the_error_of_the_bootstrap():
     Y, scores = three()
     found = compare(Y, {name: scores[name] for name in ("good", "chance")}, n_bootstrap=400)
-    (test,) = (test for test in found.tests if test["metric"] == "micro_f1")
+    (test,) = (test for test in found.tests if test["metric"] == "f1_micro")
     # The same difference as a ratio of sums over rows: its error by linearisation.
     influence = []
     for own in (scores["good"], scores["chance"]):
@@ -279,7 +288,7 @@ def test_a_threshold_for_each_model_and_lower_is_better():
     found = compare(
         Y, {"p": scores["good"], "m": scores["good"] - 0.5}, threshold={"p": 0.5, "m": 0.0}, n_bootstrap=20
     )
-    for name in ("micro_f1", "hamming_loss"):
+    for name in ("f1_micro", "hamming_loss"):
         assert found.methods["p"].metrics[name] == found.methods["m"].metrics[name]
     found = compare(Y, {"good": scores["good"], "chance": scores["chance"]}, n_bootstrap=20)
     (loss,) = (test for test in found.tests if test["metric"] == "hamming_loss")

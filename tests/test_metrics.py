@@ -17,25 +17,25 @@ from hypothesis.extra import numpy as hnp
 from lrml import _ranking
 from lrml.estimators import MLFro, TopK
 from lrml.metrics import (
-    average_auc,
-    average_precision,
     evaluate,
+    f1_macro,
+    f1_micro,
     hamming_loss,
     label_propensities,
-    macro_f1,
-    micro_f1,
+    label_ranking_average_precision,
     precision_at_k,
     propensity_scored_precision_at_k,
+    roc_auc_samples,
 )
 from model_checks import SPARSE_FORMATS
 
 METRICS = {
     "precision_at_k": lambda Y, S, **options: precision_at_k(Y, S, min(2, S.shape[1]), **options),
-    "average_precision": average_precision,
-    "average_auc": average_auc,
+    "label_ranking_average_precision": label_ranking_average_precision,
+    "roc_auc_samples": roc_auc_samples,
     "hamming_loss": hamming_loss,
 }
-F1 = {"micro": micro_f1, "macro": macro_f1}
+F1 = {"micro": f1_micro, "macro": f1_macro}
 
 # One row per convention: a plain ranking, ties, no label, every label.
 Y_HAND = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
@@ -76,8 +76,8 @@ def test_by_hand():
     expected = {
         "precision_at_2": [0.5, 0.5, 0, 1],
         # Row 0: ranks 1 and 3, (1/1 + 2/3) / 2. Row 1: label 1 ties for rank 3, label 2 is last.
-        "average_precision": [5 / 6, (1 / 3 + 2 / 4) / 2, np.nan, 1],
-        "average_auc": [3 / 4, (0.5 + 0.5) / 4, np.nan, np.nan],
+        "label_ranking_average_precision": [5 / 6, (1 / 3 + 2 / 4) / 2, np.nan, 1],
+        "roc_auc_samples": [3 / 4, (0.5 + 0.5) / 4, np.nan, np.nan],
         "hamming_loss": [0.25, 0.75, 0.25, 0.75],  # a score of exactly 0.5 is a prediction
     }
     found = evaluate(Y_HAND, S_HAND, ks=[2])
@@ -85,8 +85,8 @@ def test_by_hand():
         np.testing.assert_allclose(found.per_example[name], values)
         assert found[name] == pytest.approx(np.nanmean(values))
     # Of 8 relevant and 8 predicted cells, 4 are both. No prediction of the last label is a hit.
-    assert found["micro_f1"] == 2 * 4 / (8 + 8)
-    assert found["macro_f1"] == pytest.approx((2 / 4 + 4 / 6 + 2 / 4 + 0) / 4)
+    assert found["f1_micro"] == 2 * 4 / (8 + 8)
+    assert found["f1_macro"] == pytest.approx((2 / 4 + 4 / 6 + 2 / 4 + 0) / 4)
 
 
 @settings(deadline=None, max_examples=40)
@@ -97,9 +97,9 @@ def test_values_are_those_of_scikit_learn_and_of_loops(case, data):
     k = data.draw(st.integers(1, Y.shape[1]))
     np.testing.assert_array_equal(precision_at_k(Y, S, k, per_example=True), loop_precision_at(Y, S, k))
     expected = [skm.label_ranking_average_precision_score([y], [s]) if y.any() else np.nan for y, s in rows]
-    np.testing.assert_allclose(average_precision(Y, S, per_example=True), expected, atol=1e-12)
+    np.testing.assert_allclose(label_ranking_average_precision(Y, S, per_example=True), expected, atol=1e-12)
     auc = [loop_auc(y, s) for y, s in rows]
-    np.testing.assert_allclose(average_auc(Y, S, per_example=True), auc, atol=1e-12)
+    np.testing.assert_allclose(roc_auc_samples(Y, S, per_example=True), auc, atol=1e-12)
     own = data.draw(hnp.arrays(np.float64, Y.shape[1], elements=st.integers(-3, 3).map(float)))
     for threshold in (data.draw(st.integers(-3, 3)), own.tolist()):
         predicted = np.greater_equal(S, threshold).astype(int)
@@ -125,13 +125,14 @@ def test_ties_go_to_the_lower_index_in_long_rows_too(dtype):
 
 
 @pytest.mark.parametrize(
-    ("metric", "fill"), [(average_precision, 0.0), (average_auc, 0.0), (average_auc, 1.0)]
+    ("metric", "fill"),
+    [(label_ranking_average_precision, 0.0), (roc_auc_samples, 0.0), (roc_auc_samples, 1.0)],
 )
 def test_no_row_left(metric, fill):
     Y, S = np.full((3, 4), fill), np.zeros((3, 4))
     assert np.isnan(metric(Y, S, per_example=True)).all()
     for of_labels in (metric, evaluate):
-        with pytest.raises(ValueError, match="average_auc" if fill else "^average_"):
+        with pytest.raises(ValueError, match="no value"):
             of_labels(Y, S)
 
 
@@ -188,7 +189,7 @@ def test_threshold_is_compared_in_the_precision_of_the_scores():
     # float32(0.7) < 0.7, and yet a score written 0.7 reaches the threshold 0.7.
     S = np.array([[0.7, 0.1]], dtype=np.float32)
     assert hamming_loss([[1, 0]], S, 0.7) == hamming_loss([[1, 0]], S, [0.7, 0.7]) == 0
-    assert micro_f1([[1, 0]], S, 0.7) == macro_f1([[1, 1]], S, [0.7, 0.1]) == 1
+    assert f1_micro([[1, 0]], S, 0.7) == f1_macro([[1, 1]], S, [0.7, 0.1]) == 1
 
 
 # ---- blocks ----
@@ -210,7 +211,7 @@ def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch, entries, dtyp
         for name, values in expected.per_example.items():
             np.testing.assert_array_equal(result.per_example[name], values)
         assert result == expected
-        assert micro_f1(labels, S) == expected["micro_f1"]
+        assert f1_micro(labels, S) == expected["f1_micro"]
     assert max(dense_rows) == min(53, max(1, entries // 7))  # a sparse Y is dense in blocks only
 
 
@@ -223,18 +224,18 @@ def test_evaluate_is_the_metrics_one_by_one():
     one_by_one = {
         "precision_at_2": precision_at_k(Y, S, 2, per_example=True),
         "precision_at_7": precision_at_k(Y, S, np.int32(7), per_example=True),
-        "average_precision": average_precision(Y, S, per_example=True),
-        "average_auc": average_auc(Y, S, per_example=True),
+        "label_ranking_average_precision": label_ranking_average_precision(Y, S, per_example=True),
+        "roc_auc_samples": roc_auc_samples(Y, S, per_example=True),
         "hamming_loss": hamming_loss(Y, S, 0.3, per_example=True),
     }
     assert list(result.per_example) == list(result.left_out) == list(one_by_one)
-    assert list(result) == [*one_by_one, "micro_f1", "macro_f1"]
+    assert list(result) == [*one_by_one, "f1_micro", "f1_macro"]
     for name, values in one_by_one.items():
         np.testing.assert_array_equal(result.per_example[name], values)
         assert result.left_out[name] == np.isnan(values).sum()
         assert result[name] == pytest.approx(np.nanmean(values))
-    assert result.left_out["average_precision"] == (~Y.any(axis=1)).sum() > 0
-    assert [result["micro_f1"], result["macro_f1"]] == [metric(Y, S, 0.3) for metric in F1.values()]
+    assert result.left_out["label_ranking_average_precision"] == (~Y.any(axis=1)).sum() > 0
+    assert [result["f1_micro"], result["f1_macro"]] == [metric(Y, S, 0.3) for metric in F1.values()]
     assert pickle.loads(pickle.dumps(result)) == result
     for n_labels, usual in ((2, [1]), (4, [1, 3]), (5, [1, 3, 5])):
         names = list(evaluate(np.eye(n_labels), np.eye(n_labels)))[:-5]
@@ -244,7 +245,7 @@ def test_evaluate_is_the_metrics_one_by_one():
 # ---- errors ----
 
 
-@pytest.mark.parametrize("metric", [average_auc, hamming_loss, evaluate, micro_f1])
+@pytest.mark.parametrize("metric", [roc_auc_samples, hamming_loss, evaluate, f1_micro])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
 def test_every_metric_says_which_cell_is_wrong(metric, container, monkeypatch):
     monkeypatch.setattr(_ranking, "_BLOCK_ENTRIES", 6)
@@ -278,7 +279,7 @@ def test_every_metric_says_which_cell_is_wrong(metric, container, monkeypatch):
 )
 def test_no_labels_or_no_scores(Y, S, error, where):
     with pytest.raises(error, match=where):
-        average_auc(Y, S)
+        roc_auc_samples(Y, S)
 
 
 @pytest.mark.parametrize("k", [0, 5, 1.0, True, None])
@@ -294,7 +295,7 @@ def test_wrong_k(k):
 
 @pytest.mark.parametrize("threshold", [[0.25, 0.75], np.full((4, 4), 0.5), np.nan])
 def test_wrong_threshold(threshold):
-    for metric in (hamming_loss, evaluate, micro_f1):
+    for metric in (hamming_loss, evaluate, f1_micro):
         with pytest.raises(ValueError, match=r"^threshold "):
             metric(Y_HAND, S_HAND, threshold=threshold)
 

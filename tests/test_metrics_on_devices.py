@@ -11,23 +11,23 @@ from lrml.core.arrays import Place
 from lrml.estimators import TopK
 from lrml.evaluation import assess
 from lrml.metrics import (
-    average_auc,
-    average_precision,
     evaluate,
+    f1_macro,
+    f1_micro,
     hamming_loss,
     label_propensities,
-    macro_f1,
-    micro_f1,
+    label_ranking_average_precision,
     precision_at_k,
     propensity_scored_precision_at_k,
+    roc_auc_samples,
 )
 from lrml.thresholds import best_threshold
 from namespaces import assert_same, place_named, places, put
 
 PER_EXAMPLE = {
     "precision_at_k": lambda Y, S, **options: precision_at_k(Y, S, 3, **options),
-    "average_precision": average_precision,
-    "average_auc": average_auc,
+    "label_ranking_average_precision": label_ranking_average_precision,
+    "roc_auc_samples": roc_auc_samples,
     "hamming_loss": hamming_loss,
 }
 ELSEWHERE = places("strict-device1", "torch-cpu", "torch-cuda", "cupy-cuda")
@@ -54,14 +54,14 @@ def test_values_are_numpys_and_stay_with_the_scores(case, place):
     assert found == pytest.approx(expected, rel=1e-12)
     assert all(type(mean) is float for mean in found.values())
     assert found.left_out == expected.left_out
-    assert found.left_out["average_auc"] == 2
+    assert found.left_out["roc_auc_samples"] == 2
     for name, values in found.per_example.items():
         assert_same(values, expected.per_example[name], place, atol=1e-14)
     for name, metric in PER_EXAMPLE.items():
         own = metric(*there, per_example=True)
         assert_same(own, metric(Y, S, per_example=True), place, atol=1e-14)
         assert metric(*there) == pytest.approx(metric(Y, S), rel=1e-13), name
-    assert (macro_f1(*there, 0.4), micro_f1(*there, 0.4)) == (macro_f1(Y, S, 0.4), micro_f1(Y, S, 0.4))
+    assert (f1_macro(*there, 0.4), f1_micro(*there, 0.4)) == (f1_macro(Y, S, 0.4), f1_micro(Y, S, 0.4))
 
 
 @pytest.mark.parametrize("place", ELSEWHERE, indirect=True)
@@ -79,11 +79,11 @@ def test_blocks_are_put_together(case, place, monkeypatch):
 @pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist, sp.csr_array, lambda Y: Y.astype(bool)])
 def test_labels_follow_the_scores(case, place, form):
     Y, S = case
-    found = average_precision(form(Y), put(place, S), per_example=True)
-    assert_same(found, average_precision(Y, S, per_example=True), place, atol=1e-14)
+    found = label_ranking_average_precision(form(Y), put(place, S), per_example=True)
+    assert_same(found, label_ranking_average_precision(Y, S, per_example=True), place, atol=1e-14)
     # And the other way round.
-    home = average_precision(put(place, Y), S, per_example=True)
-    np.testing.assert_array_equal(home, average_precision(Y, S, per_example=True))
+    home = label_ranking_average_precision(put(place, Y), S, per_example=True)
+    np.testing.assert_array_equal(home, label_ranking_average_precision(Y, S, per_example=True))
 
 
 def test_best_labels_and_propensities(case, place):
@@ -107,9 +107,9 @@ def test_thresholds_and_assessments_are_made_on_the_host(case, place, per_label)
     Y, S = case
     known = np.ones(Y.shape, dtype=bool)
     known[:, 0] = False
-    expected = best_threshold(Y, S, "macro_f1", per_label=per_label, known=known)
+    expected = best_threshold(Y, S, "f1_macro", per_label=per_label, known=known)
     there = put(place, Y), put(place, S)
-    cut, value = best_threshold(*there, "macro_f1", per_label=per_label, known=put(place, known))
+    cut, value = best_threshold(*there, "f1_macro", per_label=per_label, known=put(place, known))
     assert value == expected.value
     if per_label:
         assert_same(cut, expected.cut, place, dtype=S.dtype.name, rtol=0)
@@ -131,5 +131,5 @@ def test_what_a_device_sends_to_the_host(monkeypatch, case):
     for module in ("lrml._ranking", "lrml.metrics"):
         monkeypatch.setattr(f"{module}.to_numpy", counted)
     Y, S = (put(place, array) for array in case)
-    assert Place.of(evaluate(Y, S).per_example["average_auc"]) == place
+    assert Place.of(evaluate(Y, S).per_example["roc_auc_samples"]) == place
     assert sorted(sizes) == [6, 3 * 23]

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from lrml import metrics
 from lrml.thresholds import Cut, best_threshold
 
-NAMES = ["micro_f1", "macro_f1", "hamming_loss"]
+NAMES = ["f1_micro", "f1_macro", "hamming_loss"]
 each_metric = pytest.mark.parametrize("name", NAMES)
 each_way = pytest.mark.parametrize("per_label", [False, True])
 
@@ -48,9 +48,9 @@ def quality(name, Y, predicted, counted):
     def f1(hits, wrong):
         return Fraction(2 * hits, 2 * hits + wrong) if hits + wrong else Fraction(0)
 
-    if name == "micro_f1":
+    if name == "f1_micro":
         return f1(*map(sum, zip(*tallies, strict=True)))
-    if name == "macro_f1":
+    if name == "f1_macro":
         return sum(f1(*tally) for tally in tallies) / len(tallies)
     return Fraction(-sum(wrong for _, wrong in tallies), int(counted.sum()))
 
@@ -83,7 +83,7 @@ def search(name, Y, S, natural, per_label, counted):
     nearest = [min(column, key=lambda cut: (abs(cut - natural), -cut)) for column in zip(*good, strict=True)]
     positive = (Y == 1) & counted
     for label in range(S.shape[1]) if name != "hamming_loss" else ():
-        alone = name == "macro_f1" and per_label
+        alone = name == "f1_macro" and per_label
         if not positive[:, label if alone else slice(None)].any():
             own = S[:, label][counted[:, label]] if per_label else S[counted]
             nearest[label] = just_above(own) if own.size else natural
@@ -142,19 +142,19 @@ def test_neighbouring_numbers_are_separated(name, per_label):
 def test_the_sum_over_many_perfect_labels_does_not_overflow():
     """3000 labels with an F1 of 1 each, in steps of 2**-52, would exceed 64 bits."""
     S = np.arange(1.0, 3001.0)[None]
-    assert best_threshold(np.ones(S.shape, dtype=int), S, "macro_f1") == (1.0, 1.0)
+    assert best_threshold(np.ones(S.shape, dtype=int), S, "f1_macro") == (1.0, 1.0)
 
 
-def test_rounding_does_not_part_equally_good_common_cuts_for_macro_f1():
+def test_rounding_does_not_part_equally_good_common_cuts_for_f1_macro():
     # Above 2 the labels have an F1 of 0 and 1, above 0 (and 1 in label 1) one of 2/3 and 1/3.
     Y = [[0, 1], [1, 0], [0, 0], [0, 0], [1, 0]]
     S = [[2, 3], [1, 2], [4, 2], [0, 1], [1, 2]]
-    assert best_threshold(Y, S, "macro_f1", natural=1) == (0.5, 0.5)
-    assert best_threshold(Y, S, "macro_f1", natural=2) == (2.5, 0.5)
+    assert best_threshold(Y, S, "f1_macro", natural=1) == (0.5, 0.5)
+    assert best_threshold(Y, S, "f1_macro", natural=2) == (2.5, 0.5)
 
 
 @each_way
-@pytest.mark.parametrize("name", ["micro_f1", "macro_f1"])
+@pytest.mark.parametrize("name", ["f1_micro", "f1_macro"])
 def test_nearly_as_good_is_not_as_good(name, per_label):
     # F1 is 2000/2001 above 2, but 2002/2003 above 1: better by 5e-7.
     Y = np.repeat([1, 1, 0, 0], [1000, 1, 1, 500])[:, None]
@@ -169,8 +169,8 @@ def test_nearly_as_good_is_not_as_good(name, per_label):
 def test_form_of_the_input_does_not_matter():
     Y, S = make()
     known = pd.DataFrame(np.ones(Y.shape, dtype=bool))
-    found = best_threshold(sp.coo_matrix(Y), S.astype(np.longdouble), "macro_f1", known=known)
-    assert found == best_threshold(Y, S, "macro_f1")
+    found = best_threshold(sp.coo_matrix(Y), S.astype(np.longdouble), "f1_macro", known=known)
+    assert found == best_threshold(Y, S, "f1_macro")
 
 
 @pytest.mark.parametrize(
@@ -196,5 +196,5 @@ def test_refused(options, error, where):
 
 
 def test_what_to_cut_for_is_a_value():
-    assert clone(Cut("macro_f1"), safe=False) == Cut("macro_f1") != Cut()
+    assert clone(Cut("f1_macro"), safe=False) == Cut("f1_macro") != Cut()
     assert eval(repr(Cut("hamming_loss", True))) == Cut("hamming_loss", True)

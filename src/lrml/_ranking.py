@@ -264,11 +264,11 @@ class LabelCounts(NamedTuple):
         return int(np.sum(self.predicted + self.positives - 2 * self.hits))
 
     @property
-    def micro_f1(self) -> float:
+    def f1_micro(self) -> float:
         return float(2 * self.hits.sum() / max(int(self.predicted.sum() + self.positives.sum()), 1))
 
     @property
-    def macro_f1(self) -> float:
+    def f1_macro(self) -> float:
         return float(np.mean(2 * self.hits / np.maximum(self.predicted + self.positives, 1)))
 
 

@@ -3,14 +3,16 @@
 Labels Y ∈ {0, 1}ⁿˣᴸ are compared with scores S ∈ ℝⁿˣᴸ, one row per example, and averaged over the rows.
 A row on which a metric has no value is *left out* of its mean, and is NaN in its per-example vector:
 
-=====================  ======================================  ========================================
-metric                 rows left out                           ties between scores
-=====================  ======================================  ========================================
-``precision_at_k``     none; a row without labels counts as 0  the label with the lower index goes first
-``average_precision``  without a relevant label                tied labels share the worst of their ranks
-``average_auc``        without relevant or irrelevant label    a tied pair counts one half
-``hamming_loss``       none                                    do not matter
-=====================  ======================================  ========================================
+===================================  ==============================  =================================
+metric                               rows left out                   ties between scores
+===================================  ==============================  =================================
+``precision_at_k``                   none; 0 without labels          the lower index goes first
+``label_ranking_average_precision``  no relevant label               tied labels share the worst rank
+``roc_auc_samples``                  no relevant or irrelevant one   a tied pair counts one half
+``hamming_loss``                     none                            do not matter
+===================================  ==============================  =================================
+
+Where scikit-learn has a metric, the name is its own.
 
 The F1 have no value per example. Rows come in blocks, so a sparse Y is never dense as a whole. S may be an
 array of any library of the Array API standard, on any device: values per example stay there, means are
@@ -48,15 +50,15 @@ from lrml.core.checks import check_integer
 
 __all__ = [
     "Evaluation",
-    "average_auc",
-    "average_precision",
     "evaluate",
+    "f1_macro",
+    "f1_micro",
     "hamming_loss",
     "label_propensities",
-    "macro_f1",
-    "micro_f1",
+    "label_ranking_average_precision",
     "precision_at_k",
     "propensity_scored_precision_at_k",
+    "roc_auc_samples",
 ]
 
 
@@ -163,7 +165,7 @@ def propensity_scored_precision_at_k(
     return float(np.sum(1.0 / p[chosen[hits]])) / most
 
 
-def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
+def label_ranking_average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
     """Label ranking average precision: the mean precision of the ranking at each relevant label.
 
     ::
@@ -175,14 +177,18 @@ def average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> flo
 
     Examples
     --------
-    >>> round(average_precision([[1, 0, 1], [0, 0, 0]], [[0.9, 0.8, 0.1], [0.3, 0.2, 0.1]]), 4)
+    >>> round(label_ranking_average_precision([[1, 0, 1], [0, 0, 0]], [[0.9, 0.8, 0.1], [0.3, 0.2, 0.1]]), 4)
     0.8333
     """
     (values,) = measure(check_labelled_scores(Y, S), _ranking_precision)
-    return values if per_example else _means({"average_precision": values})["average_precision"]
+    return (
+        values
+        if per_example
+        else _means({"label_ranking_average_precision": values})["label_ranking_average_precision"]
+    )
 
 
-def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
+def roc_auc_samples(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
     """Area under the ROC curve of each example: the share of pairs of labels in the right order.
 
     ::
@@ -194,11 +200,11 @@ def average_auc(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | V
 
     Examples
     --------
-    >>> average_auc([[1, 0, 1, 0], [1, 1, 1, 1]], [[0.9, 0.5, 0.5, 0.1], [0.1, 0.2, 0.3, 0.4]])
+    >>> roc_auc_samples([[1, 0, 1, 0], [1, 1, 1, 1]], [[0.9, 0.5, 0.5, 0.1], [0.1, 0.2, 0.3, 0.4]])
     0.875
     """
     (values,) = measure(check_labelled_scores(Y, S), _auc)
-    return values if per_example else _means({"average_auc": values})["average_auc"]
+    return values if per_example else _means({"roc_auc_samples": values})["roc_auc_samples"]
 
 
 def hamming_loss(
@@ -228,7 +234,7 @@ def hamming_loss(
     return values if per_example else _means({"hamming_loss": values})["hamming_loss"]
 
 
-def micro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
+def f1_micro(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
     """F1 of all cells of the label matrix taken together, once the scores are cut at a threshold.
 
     ::
@@ -239,13 +245,13 @@ def micro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
 
     Examples
     --------
-    >>> micro_f1([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]])
+    >>> f1_micro([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]])
     0.8
     """
-    return LabelCounts.of_scores(Y, S, threshold).micro_f1
+    return LabelCounts.of_scores(Y, S, threshold).f1_micro
 
 
-def macro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
+def f1_macro(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
     """Mean of the F1 of each label, once the scores are cut at a threshold.
 
     ::
@@ -257,10 +263,10 @@ def macro_f1(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
 
     Examples
     --------
-    >>> macro_f1([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]]) == (1 + 2 / 3) / 2
+    >>> f1_macro([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]]) == (1 + 2 / 3) / 2
     True
     """
-    return LabelCounts.of_scores(Y, S, threshold).macro_f1
+    return LabelCounts.of_scores(Y, S, threshold).f1_macro
 
 
 class Evaluation(dict[str, float]):
@@ -295,10 +301,12 @@ def evaluate(
     --------
     >>> result = evaluate([[1, 0, 1], [0, 0, 0]], [[0.9, 0.6, 0.5], [0.3, 0.2, 0.1]], ks=[1])
     >>> result
-    Evaluation(precision_at_1=0.5, average_precision=0.8333, average_auc=0.5, hamming_loss=0.1667,
-               micro_f1=0.8, macro_f1=0.6667)
-    >>> result["precision_at_1"], result.left_out["average_auc"], result.per_example["average_auc"].tolist()
-    (0.5, 1, [0.5, nan])
+    Evaluation(precision_at_1=0.5, label_ranking_average_precision=0.8333, roc_auc_samples=0.5,
+               hamming_loss=0.1667, f1_micro=0.8, f1_macro=0.6667)
+    >>> result["precision_at_1"], result.left_out["roc_auc_samples"]
+    (0.5, 1)
+    >>> result.per_example["roc_auc_samples"].tolist()
+    [0.5, nan]
     """
     data = check_labelled_scores(Y, S)
     cut = check_threshold(threshold, data)
@@ -310,7 +318,7 @@ def evaluate(
     columns = (namespace(data.scores).concat(column) for column in zip(*values, strict=True))
     per_example = dict(zip(measures, columns, strict=True))
     total = LabelCounts.total(counts)
-    f1 = {"micro_f1": total.micro_f1, "macro_f1": total.macro_f1}
+    f1 = {"f1_micro": total.f1_micro, "f1_macro": total.f1_macro}
     return Evaluation(_means(per_example) | f1, per_example)
 
 
@@ -320,8 +328,8 @@ def row_measures(n_labels: int, ks: Iterable[int] | None, cut: Array) -> dict[st
     depths = usual if ks is None else [check_integer("each of ks", k, 1, n_labels) for k in ks]
     measures: dict[str, Measure] = {f"precision_at_{k}": partial(_precision_at, k=k) for k in depths}
     return measures | {
-        "average_precision": _ranking_precision,
-        "average_auc": _auc,
+        "label_ranking_average_precision": _ranking_precision,
+        "roc_auc_samples": _auc,
         "hamming_loss": partial(_wrong_share, threshold=cut),
     }
 
@@ -359,7 +367,7 @@ def _means(per_example: Mapping[str, Vector]) -> dict[str, float]:
     found = dict(zip(per_example, to_numpy(means).tolist(), strict=True))
     for name, mean in found.items():
         if math.isnan(mean):
-            needed = "both a relevant and an irrelevant" if name == "average_auc" else "a relevant"
+            needed = "both a relevant and an irrelevant" if name == "roc_auc_samples" else "a relevant"
             where = (
                 f"none of {values.shape[1]} rows has {needed} label. Check Y, or ask for per_example=True."
             )

@@ -25,7 +25,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-MetricName: TypeAlias = Literal["micro_f1", "macro_f1", "hamming_loss"]
+MetricName: TypeAlias = Literal["f1_micro", "f1_macro", "hamming_loss"]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 _Scores: TypeAlias = npt.NDArray[Any]
 _Sweep: TypeAlias = tuple[_Scores, npt.NDArray[np.intp], npt.NDArray[np.intp]]
@@ -35,14 +35,14 @@ _Sweep: TypeAlias = tuple[_Scores, npt.NDArray[np.intp], npt.NDArray[np.intp]]
 class Cut:
     """What a threshold is chosen for: the metric that it makes best, and whether each label has its own.
 
-    The metric is "micro_f1", "macro_f1" or "hamming_loss". With thresholds of their own, labels with few
+    The metric is "f1_micro", "f1_macro" or "hamming_loss". With thresholds of their own, labels with few
     positive examples easily overfit.
 
-    >>> Cut("macro_f1", per_label=True)
-    Cut(metric='macro_f1', per_label=True)
+    >>> Cut("f1_macro", per_label=True)
+    Cut(metric='f1_macro', per_label=True)
     """
 
-    metric: MetricName = "micro_f1"
+    metric: MetricName = "f1_micro"
     per_label: bool = False
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Threshold(NamedTuple):
 def best_threshold(
     Y: Matrix,
     S: Matrix,
-    metric: MetricName = "micro_f1",
+    metric: MetricName = "f1_micro",
     *,
     per_label: bool = False,
     natural: float = 0.5,
@@ -98,7 +98,7 @@ def best_threshold(
     >>> S = [[0.4, 0.2], [0.3, 0.0], [0.2, 0.1], [0.1, 0.0]]
     >>> best_threshold(Y, S, "hamming_loss")
     Threshold(cut=0.25, value=0.125)
-    >>> best_threshold(Y, S, "micro_f1", per_label=True)
+    >>> best_threshold(Y, S, "f1_micro", per_label=True)
     Threshold(cut=array([0.25, 0.05]), value=0.8571428571428571)
     """
     Cut(metric, per_label)  # checks both
@@ -106,8 +106,8 @@ def best_threshold(
     dtype = cells.scores.dtype
     if not is_real(natural) or not abs(natural) <= np.finfo(dtype).max:
         raise ValueError(f"natural is {shown(natural)}, not a finite {dtype}. Pass 0.5 or 0, for example.")
-    if metric == "macro_f1" and not per_label and cells.relevant.any():
-        cuts = np.array([_nearest(_best_for_macro_f1(cells), natural)], dtype=dtype)
+    if metric == "f1_macro" and not per_label and cells.relevant.any():
+        cuts = np.array([_nearest(_best_for_f1_macro(cells), natural)], dtype=dtype)
     else:
         sweeps = [_sweep(*pool, natural) for pool in cells.pools(per_label)]
         pairs = zip(sweeps, _goodness(sweeps, metric), strict=True)
@@ -181,7 +181,7 @@ def _goodness(sweeps: list[_Sweep], metric: MetricName) -> list[npt.NDArray[Any]
     over the sweeps (W. Dinkelbach, "On Nonlinear Fractional Programming", Management Science 13, 1967). With
     q a fraction everything is an integer, so the maximum and its ties are exact.
     """
-    if metric == "macro_f1":  # the first cut hits all positives; without any, 1 stands for 0/0
+    if metric == "f1_macro":  # the first cut hits all positives; without any, 1 stands for 0/0
         return [hits / (predicted + max(int(hits[0]), 1)) for _, hits, predicted in sweeps]
     positives = sum(int(hits[0]) for _, hits, _ in sweeps)
     top, bottom = 1, 1
@@ -198,7 +198,7 @@ def _goodness(sweeps: list[_Sweep], metric: MetricName) -> list[npt.NDArray[Any]
         top, bottom = better, below
 
 
-def _best_for_macro_f1(cells: _Cells) -> _Scores:
+def _best_for_f1_macro(cells: _Cells) -> _Scores:
     """Sweep one cut down all scores, and return the best ones; each cell it passes moves the F1 of its label.
 
     The F1 are integer multiples of a unit, so that the sum of any number of steps has no rounding error.

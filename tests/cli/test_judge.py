@@ -41,7 +41,7 @@ def test_the_test_rows_of_a_known_dataset_are_judged(folder, call):
     page, model = folder / "yeast.html", folder / "yeast.lrml"
     told, _ = call("evaluate", model, "yeast", "--bootstrap", 20, "--html", page)
     X, Y = load_yeast().test
-    value = evaluate(Y, lrml.load(model).decision_function(X))["average_precision"]
+    value = evaluate(Y, lrml.load(model).decision_function(X))["label_ranking_average_precision"]
     assert re.search(f"average precision +{value:.4f}", told)
     for part in ("Fitted: LRML: squared loss, theta ", "Threshold: 0.5", "All labels", "Reliability"):
         assert told.count(part) == 1
@@ -58,7 +58,7 @@ def test_a_file_with_other_cells_is_read_by_the_columns_of_training(folder, call
     judged = ("evaluate", folder / "of_file.lrml", folder / "other.csv")
     found, _ = call(*judged, "--json", "--bootstrap", 9)
     assert found["notes"] == []
-    assert found["metrics"]["average_precision"]["value"] > 0.9
+    assert found["metrics"]["label_ranking_average_precision"]["value"] > 0.9
 
 
 def test_unknown_labels_are_left_out(tmp_path, call):
@@ -73,7 +73,7 @@ def test_unknown_labels_are_left_out(tmp_path, call):
     found, _ = call("evaluate", model, tmp_path / "rows.csv", "--json", "--bootstrap", 9)
     assert found["n_unknown"] == np.isnan(Y).sum()
     score = lrml.load(model)._unnamed().score(X, Y)
-    assert found["metrics"]["average_precision"]["value"] == pytest.approx(score)
+    assert found["metrics"]["label_ranking_average_precision"]["value"] == pytest.approx(score)
     methods = ("--methods", "ml-fro,ml-trace", "--bootstrap", 9, "--held-out", 0.5)
     told, _ = call("compare", tmp_path / "rows.csv", *columns, *methods)
     assert "Unknown: " in told

@@ -20,7 +20,7 @@ import lrml
 from cli.programs import TOPICS, program, tagged_texts, write_csv
 from forking import CAN_FORK, Program
 from lrml.datasets import FORMATS, load_yeast, write_dataset
-from lrml.metrics import average_precision
+from lrml.metrics import label_ranking_average_precision
 from lrml.storage import read_header
 
 
@@ -70,12 +70,12 @@ def test_the_test_texts_are_not_learned_from(folder, call):
 def test_tune_chooses_and_shows_what_it_tried(folder, call):
     out, plot = folder / "tuned.lrml", folder / "grid.png"
     told, _ = call("tune", folder / "train.csv", "-o", out, "--plot", plot, "--method", "ml-fro")
-    assert re.search(r"^average precision \d\.\d+ by leave-one-out scores", told, re.MULTILINE)
+    assert re.search(r"^label ranking average precision \d\.\d+ by leave-one-out scores", told, re.MULTILINE)
     assert plot.read_bytes().startswith(b"\x89PNG")
     tuned = lrml.load(out)
     texts, tags = tagged_texts(30, seed=1)
     Y = MultiLabelBinarizer(classes=sorted(TOPICS)).fit_transform(tags)
-    assert average_precision(Y, tuned.decision_function(texts)) > 0.9
+    assert label_ranking_average_precision(Y, tuned.decision_function(texts)) > 0.9
     assert f"{tuned.model_.best_params_['alpha']:.4g}" in told
 
 

@@ -34,7 +34,7 @@ def leaving_each_row_out(model, X, Y):
     )
 
 
-@pytest.mark.parametrize("scoring", ["micro_f1", "macro_f1", "hamming_loss"])
+@pytest.mark.parametrize("scoring", ["f1_micro", "f1_macro", "hamming_loss"])
 @pytest.mark.parametrize("per_label", [False, True])
 def test_ridge_regression_gets_the_best_cut_of_real_leave_one_out_scores(data, scoring, per_label):
     X, Y = data

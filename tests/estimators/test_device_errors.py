@@ -10,7 +10,7 @@ import pytest
 
 from lrml import LRML, MLFro, SpectralRegressor, lrml_path
 from lrml.core.arrays import HOST
-from lrml.metrics import average_precision, label_propensities
+from lrml.metrics import label_propensities, label_ranking_average_precision
 from namespaces import assert_same, dispatching, place_named, put
 
 
@@ -120,7 +120,9 @@ def test_tensors_with_gradients_give_a_model_without(torch, data):
         found, kernel = MLFro(0.5).fit(*given), MLFro(0.5, kernel="rbf").fit(*given)
         assert found.score(*given) == pytest.approx(expected.score(X, Y, weights))
         assert not found.decision_function(given[0]).requires_grad
-        assert average_precision(given[1][:-1], given[0][:-1, :5]) == average_precision(Y[:-1], X[:-1, :5])
+        assert label_ranking_average_precision(
+            given[1][:-1], given[0][:-1, :5]
+        ) == label_ranking_average_precision(Y[:-1], X[:-1, :5])
     fitted = found.coef_, found.intercept_, kernel.X_fit_, deepcopy(found).coef_
     assert not any(array.requires_grad for array in fitted)
     assert_same(found.coef_, expected.coef_, place_named("torch-cpu"))
@@ -153,8 +155,8 @@ def test_tensors_that_are_no_dense_arrays(torch, made, words, dispatch, data):
         for name, call in (
             ("X", lambda: model.predict(made(X))),
             ("Y", lambda: model.score(X, made(Y))),
-            ("Y", lambda: average_precision(made(Y), X[:, :5])),
-            ("S", lambda: average_precision(Y, made(X[:, :5]))),
+            ("Y", lambda: label_ranking_average_precision(made(Y), X[:, :5])),
+            ("S", lambda: label_ranking_average_precision(Y, made(X[:, :5]))),
             ("Y", lambda: label_propensities(made(Y))),
             ("X", lambda: lrml_path(X, Y, alphas=[3.0], thetas=[1])[0].decision_function(made(X))),
         ):

@@ -235,7 +235,7 @@ SEARCHES = {
     "ranks": CPLSTCV(CPLST(), ranks=[1, 3]),
     "leml": LEMLCV(LEML(), ranks=[1, 3], ridges=[1.0, 30.0]),
     "folds": LRMLCV(LRML(), cv=3, thetas=[1], alphas=[0.3, 3.0], ridges=[0.1]),
-    "scorers": MLFroCV(MLFro(), scoring=["average_precision", "f1_micro"]),
+    "scorers": MLFroCV(MLFro(), scoring=["label_ranking_average_precision", "f1_micro"]),
     "a function": MLFroCV(MLFro(), scoring=lambda Y, S: -float(np.mean((np.asarray(Y) - S) ** 2))),
     "real": SpectralRegressorCV(SpectralRegressor(kernel="rbf"), gammas=0.5, ridges=[1.0, 3.0]),
     "rows": MLFroCV(MLFro(loss="logistic", tol=1e-10), alphas=[1.0, 10.0], cv=2),

@@ -52,7 +52,7 @@ BAD = {
     "ridges": [[], -1.0, [np.nan], "a", 1e308],
     "rule": ["least", "smaller", None, 3, ["smallest"]],
     "scoring": [
-        *("exact", 3, [], ["micro_f1", "micro_f1"], np.array([])),
+        *("exact", 3, [], ["f1_micro", "f1_micro"], np.array([])),
         *("precision_at_0", "top-1", "precision_at_01", ""),
     ],
     "solver": ["typo", None, 3, Alternating],
@@ -71,7 +71,7 @@ BAD_FOR_THE_SHAPE = {
     "max_rank": [5],
     "rank": [5],
     "ranks": [[1, 5]],
-    "scoring": ["precision_at_5", ["micro_f1", "precision_at_9"]],
+    "scoring": ["precision_at_5", ["f1_micro", "precision_at_9"]],
     "target_weights": [[1.0] * 5],
     "theta": [5],
     "thetas": [[0, 5]],
@@ -164,7 +164,7 @@ def test_what_depends_on_the_shape_is_refused_before_the_data_is_summed(
 
 @EVERY
 def test_choices_that_do_not_go_together(never_summed, kind):
-    has, no_labels = kind().get_params(), ("average_precision", "precision_at_1", "f1_micro")
+    has, no_labels = kind().get_params(), ("label_ranking_average_precision", "precision_at_1", "f1_micro")
     pairs = [
         ({"kernel": "rbf", "loss": "logistic"}, "logistic"),
         ({"loss": "logistic", "solver": "pg"}, "solver"),

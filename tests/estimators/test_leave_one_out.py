@@ -210,7 +210,7 @@ def test_a_search_judges_by_leave_one_out_scores(make_problem):
     X, Y = make_problem(60, 5, 4)
     search = MLFroCV(alphas=[0.1, 3.0, 90.0]).fit(X, Y)
     scores = [MLFro(alpha).leave_one_out_scores(X, Y) for alpha in (0.1, 3.0, 90.0)]
-    expected = [metrics.average_precision(Y, S) for S in scores]
+    expected = [metrics.label_ranking_average_precision(Y, S) for S in scores]
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-6)
     assert (search.n_splits_, search.best_score_) == (1, pytest.approx(max(expected)))
     search = MLFroCV(MLFro(threshold=Cut("hamming_loss", per_label=True)), alphas=[3.0]).fit(X, Y)
@@ -232,7 +232,7 @@ def test_the_best_ridge_is_found_whatever_the_scale_and_beyond_the_edge(yeast):
     """What is tried follows the data, and goes on where the best is at the edge."""
     X, Y = yeast.train[0][:300], yeast.train[1][:300]
     grid = np.geomspace(1e-3, 1e4, 40)
-    best = max(metrics.average_precision(Y, MLFro(a).leave_one_out_scores(X, Y)) for a in grid)
+    best = max(metrics.label_ranking_average_precision(Y, MLFro(a).leave_one_out_scores(X, Y)) for a in grid)
     for factor in (1e-5, 1e5):
         assert MLFroCV().fit(factor * X, Y).best_score_ > best - 0.005  # half a standard error
     rng = np.random.default_rng(1)
@@ -262,7 +262,7 @@ def test_folds_without_a_score_confirm_nothing(case, rule):
 
 def test_a_standard_error_of_other_metrics_takes_folds(make_problem):
     X, Y = make_problem(30, 5, 4)
-    search = MLFroCV(scoring="micro_f1", random_state=0)
+    search = MLFroCV(scoring="f1_micro", random_state=0)
     rules = {"best": 1, "one_standard_error": 5, "smallest": 5}
     assert {rule: search.set_params(rule=rule).fit(X, Y).n_splits_ for rule in rules} == rules
 

@@ -64,11 +64,11 @@ def by_row(metric, *args):
 METRICS = {
     "precision_at_1": by_row(metrics.precision_at_k, 1),
     "precision_at_3": by_row(metrics.precision_at_k, 3),
-    "average_precision": by_row(metrics.average_precision),
-    "average_auc": by_row(metrics.average_auc),
+    "label_ranking_average_precision": by_row(metrics.label_ranking_average_precision),
+    "roc_auc_samples": by_row(metrics.roc_auc_samples),
     "hamming_loss": lambda Y, S, w: -np.average(np.not_equal(S >= 0.5, Y).mean(axis=1), weights=w),
-    "micro_f1": lambda Y, S, w: metrics.micro_f1(Y, S),
-    "macro_f1": lambda Y, S, w: metrics.macro_f1(Y, S),
+    "f1_micro": lambda Y, S, w: metrics.f1_micro(Y, S),
+    "f1_macro": lambda Y, S, w: metrics.f1_macro(Y, S),
     squared_error: lambda Y, S, w: squared_error(Y, S),
 }
 
@@ -122,7 +122,10 @@ def test_held_out_scores_are_those_of_plain_fits(data, search, plain, form, fit_
     plain = clone(plain).set_params(**centred)
     search = clone(search).set_params(estimator=plain, cv=FOLDS)
     regresses = isinstance(plain, SpectralRegressor)
-    scorings, expected = (squared_error,) if regresses else ("average_precision", squared_error), None
+    scorings, expected = (
+        (squared_error,) if regresses else ("label_ranking_average_precision", squared_error),
+        None,
+    )
     for number, scoring in enumerate(scorings):
         search.set_params(scoring=scoring).fit(X, Y, sample_weight=weights)
         expected = expected or brute_force(search, plain, X, Y, *scorings, weights=weights)
@@ -161,7 +164,7 @@ def test_logistic_searches(data, search, plain):
 # Rules
 
 
-@pytest.mark.parametrize("scoring", ["average_precision", "macro_f1"])
+@pytest.mark.parametrize("scoring", ["label_ranking_average_precision", "f1_macro"])
 @pytest.mark.parametrize("seed", range(2))
 def test_one_standard_error_takes_the_simplest_that_is_good_enough(make_problem, scoring, seed):
     X, Y = make_problem(90, 6, 5, seed=seed, density=0.3)
@@ -172,7 +175,7 @@ def test_one_standard_error_takes_the_simplest_that_is_good_enough(make_problem,
     np.testing.assert_array_equal(means, simple.cv_results_["mean_test_score"])
     top, chosen = best.best_index_, simple.best_index_
     assert means[top] == means.max()
-    if scoring == "macro_f1":  # a number per split
+    if scoring == "f1_macro":  # a number per split
         leads = columns(best)[top] - columns(best)
         errors = leads.std(axis=1, ddof=1) / np.sqrt(3)
         np.testing.assert_allclose(table["error_test_score"], errors, atol=1e-12)
@@ -192,8 +195,8 @@ def test_a_tie_is_not_decided_by_rounding(gain):
 
 
 def test_a_standard_error_needs_rows_or_splits(data):
-    model = MLFroCV(alphas=[1.0, 10.0], cv=0.2, scoring="micro_f1", rule="one_standard_error", random_state=0)
-    with pytest.raises(ValueError, match=r"one_standard_error.*micro_f1"):
+    model = MLFroCV(alphas=[1.0, 10.0], cv=0.2, scoring="f1_micro", rule="one_standard_error", random_state=0)
+    with pytest.raises(ValueError, match=r"one_standard_error.*f1_micro"):
         model.fit(*data)
     assert model.set_params(cv=2).fit(*data).n_splits_ == 2
 
@@ -202,7 +205,7 @@ def test_a_standard_error_needs_rows_or_splits(data):
 
 
 @pytest.mark.parametrize(
-    ("loss", "metric", "per_label"), [("squared", "micro_f1", False), ("logistic", "hamming_loss", True)]
+    ("loss", "metric", "per_label"), [("squared", "f1_micro", False), ("logistic", "hamming_loss", True)]
 )
 def test_automatic_threshold_is_the_best_for_held_out_scores(data, loss, metric, per_label):
     X, Y = data
@@ -230,7 +233,7 @@ def best_cut_hamming(Y, scores):
 
 def test_one_search_by_several_metrics_equals_one_search_for_each(data):
     several = {
-        "average_precision": "average_precision",
+        "label_ranking_average_precision": "label_ranking_average_precision",
         "hamming_loss": "hamming_loss",
         "best_cut_hamming": best_cut_hamming,
     }
@@ -246,8 +249,10 @@ def test_one_search_by_several_metrics_equals_one_search_for_each(data):
         found = together.best_estimators_[name]
         assert found.threshold == alone.threshold_
         np.testing.assert_array_equal(found.coef_, alone.coef_)
-    np.testing.assert_array_equal(together.coef_, together.best_estimators_["average_precision"].coef_)
-    assert together.best_score_ == table["mean_test_average_precision"].max()
+    np.testing.assert_array_equal(
+        together.coef_, together.best_estimators_["label_ranking_average_precision"].coef_
+    )
+    assert together.best_score_ == table["mean_test_label_ranking_average_precision"].max()
     assert not hasattr(together.set_params(scoring="precision_at_1").fit(*data), "best_estimators_")
 
 

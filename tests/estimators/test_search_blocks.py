@@ -27,7 +27,7 @@ from lrml import (
     SpectralRegressorCV,
 )
 from lrml.blocks import BlockError, BlockSource, Checkpoint, added
-from lrml.metrics import average_precision
+from lrml.metrics import label_ranking_average_precision
 from model_checks import blocks_of
 
 SEARCHES = [
@@ -115,14 +115,14 @@ def test_more_rows_than_the_sample_holds(data, monkeypatch):
     search = MLFroCV(alphas=[0.5, 5.0], random_state=9).fit_blocks(blocks)
     for alpha, score in zip((0.5, 5.0), search.cv_results_["mean_test_score"], strict=True):
         scores = MLFro(alpha).leave_one_out_scores(X, Y)[sample]
-        assert score == pytest.approx(average_precision(Y[sample], scores), rel=1e-9)
+        assert score == pytest.approx(label_ranking_average_precision(Y[sample], scores), rel=1e-9)
     np.testing.assert_allclose(search.coef_, MLFro(**search.best_params_).fit(X, Y).coef_, atol=1e-10)
     folds = MLFroCV(alphas=[0.5, 5.0], cv=2, random_state=9).fit_blocks(blocks)
     train, test = folds_of(edges, 9, [0.5, 1.0])[1]
     test = np.intersect1d(test, sample)
     for alpha, score in zip((0.5, 5.0), folds.cv_results_["split1_test_score"], strict=True):
         scores = MLFro(alpha).fit(X[train], Y[train]).decision_function(X[test])
-        assert score == pytest.approx(average_precision(Y[test], scores), rel=1e-9)
+        assert score == pytest.approx(label_ranking_average_precision(Y[test], scores), rel=1e-9)
 
 
 class Cluster(BlockSource):

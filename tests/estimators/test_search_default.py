@@ -20,7 +20,7 @@ from lrml import (
     SpectralRegressorCV,
 )
 from lrml.estimators import _plans
-from lrml.metrics import average_precision
+from lrml.metrics import label_ranking_average_precision
 
 SEARCH = LRMLCV(random_state=0)
 FOLDS = KFold(5, shuffle=True, random_state=0)
@@ -118,7 +118,10 @@ def test_scores_are_leave_one_out_scores_plus_leads_on_folds(data, found):
     X, Y = data
     table, params = found.cv_results_, found.cv_results_["params"]
     alone = [place for place, one in enumerate(params) if one["alpha"] == 0.0]
-    exact = [average_precision(Y, MLFro(params[i]["ridge"]).leave_one_out_scores(X, Y)) for i in alone]
+    exact = [
+        label_ranking_average_precision(Y, MLFro(params[i]["ridge"]).leave_one_out_scores(X, Y))
+        for i in alone
+    ]
     np.testing.assert_allclose(table["mean_test_score"][alone], exact, atol=1e-6)
     rival, base = alone[int(np.argmax(exact))], max(exact)
 
@@ -127,7 +130,7 @@ def test_scores_are_leave_one_out_scores_plus_leads_on_folds(data, found):
         pairs = ((model.fit(X[train], Y[train]), test) for train, test in FOLDS.split(X))
         return np.array(
             [
-                average_precision(Y[test], model.decision_function(X[test]), per_example=True)
+                label_ranking_average_precision(Y[test], model.decision_function(X[test]), per_example=True)
                 for model, test in pairs
             ]
         )
@@ -210,11 +213,13 @@ def test_splits_judge_in_the_same_space(data, space):
     for place in some:
         model = LRML(space=space, **table["params"][place])
         pairs = ((model.fit(X[train], Y[train]), test) for train, test in splits)
-        expected.append([average_precision(Y[test], one.decision_function(X[test])) for one, test in pairs])
+        expected.append(
+            [label_ranking_average_precision(Y[test], one.decision_function(X[test])) for one, test in pairs]
+        )
     columns = [table[f"split{number}_test_score"][some] for number in range(3)]
     np.testing.assert_allclose(np.transpose(columns), expected, atol=1e-6 if space == "predictions" else 5e-3)
     assert np.any(table["param_alpha"] > 0)
-    for rule, scoring in (("best", None), ("smallest", "micro_f1")):
+    for rule, scoring in (("best", None), ("smallest", "f1_micro")):
         model = LRMLCV(cv=3, rule=rule, scoring=scoring, random_state=0).fit(X, Y)
         assert model.best_estimator_.space == "predictions"
     assert LRMLCV(alphas=[5.0, 20.0], cv=3).fit(X, Y).space_ == "coefficients"

@@ -72,12 +72,17 @@ def test_scorers_say_what_they_say_in_a_grid_search(data, loss, n_labels):
 def test_the_name_that_both_know_is_ours(data):
     ours, by_name, theirs = (
         MLFroCV(alphas=ALPHAS, cv=FOLDS, scoring=scoring).fit(*data).best_score_
-        for scoring in (None, "average_precision", get_scorer("average_precision"))
+        for scoring in (None, "label_ranking_average_precision", get_scorer("average_precision"))
     )
     assert ours == by_name != theirs
-    several = ["average_precision", "f1_micro", own_scorer, make_scorer(f1_score, average="macro")]
+    several = [
+        "label_ranking_average_precision",
+        "f1_micro",
+        own_scorer,
+        make_scorer(f1_score, average="macro"),
+    ]
     model = LRMLCV(thetas=[1], alphas=[0.3, 3.0], ridges=[0.1], cv=FOLDS, scoring=several).fit(*data)
-    assert list(model.best_estimators_)[:3] == ["average_precision", "f1_micro", "own_scorer"]
+    assert list(model.best_estimators_)[:3] == ["label_ranking_average_precision", "f1_micro", "own_scorer"]
     assert len(model.best_estimators_) == 4
 
 
@@ -143,7 +148,7 @@ def test_what_does_not_suit_real_targets_is_refused(real):
         ({"rule": "one_standard_error", "cv": 0.2, "scoring": error}, error),
         ({"scoring": "neg_max_error"}, "max_error.*'r2'"),
         ({"scoring": "typo"}, "'typo'.*'r2'"),
-        ({"scoring": "micro_f1"}, "micro_f1.*'r2'"),
+        ({"scoring": "f1_micro"}, "f1_micro.*'r2'"),
         ({"estimator": SpectralRegressor(penalty=TailSum(1, 2.0))}, "penalty"),
         ({"estimator": SpectralRegressor(target_weights=[1.0, 2.0, 3.0])}, "target_weights"),
     ):

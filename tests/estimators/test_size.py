@@ -80,7 +80,7 @@ def test_on_folds_the_rule_is_that_of_brute_force(seed):
         scores = np.empty(Y.shape)
         for train, test in folds.split(X):
             scores[test] = CPLST(**params).fit(X[train], Y[train]).decision_function(X[test])
-        by_row = metrics.average_precision(Y, scores, per_example=True)
+        by_row = metrics.label_ranking_average_precision(Y, scores, per_example=True)
         means = [np.nanmean(by_row[test]) for _, test in folds.split(X)]
         values.append(by_row)
         quality.append((np.mean(means), mean_and_error(by_row)[1]))

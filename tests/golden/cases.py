@@ -233,7 +233,7 @@ _DEFAULTS = [
 ]
 _THRESHOLDS = [
     _fit("LRML", "tall", theta=3, alpha=60.0, ridge=1.0, threshold="auto"),
-    _fit("MLFro", "tall", alpha=2.0, threshold=("macro_f1", True)),
+    _fit("MLFro", "tall", alpha=2.0, threshold=("f1_macro", True)),
     _fit("LRML", "tall", LOSS, theta=2, alpha=25.0, ridge=2.0, loss="logistic", threshold="auto"),
 ]
 FITS = [*_MEMBERS, *_LOSSES, *_ROADS, *_DATA, *_DEFAULTS, *_THRESHOLDS]
@@ -253,12 +253,12 @@ SEARCHES = [
     _search("LRMLCV", "tall", default=True, threshold="auto"),
     _search("LRMLCV", "tall", tol=1e-10, cv=3, **_GRID),
     _search("LRMLCV", "tall", tol=1e-10, cv=3, rule="smallest", **_GRID),
-    _search("LRMLCV", "tall", tol=1e-10, cv=3, scoring="micro_f1", **_GRID),
+    _search("LRMLCV", "tall", tol=1e-10, cv=3, scoring="f1_micro", **_GRID),
     _search("LRMLCV", "tall", LOSS, tol=1e-8, cv=3, loss="logistic", **_LOSS_GRID),
     _search("LRMLCV", "tall", LOSS, tol=1e-8, cv=3, loss="squared_hinge", **_LOSS_GRID),
     _search("LRMLCV", "tall, observed", SQUARED, tol=1e-8, cv=3, **_LOSS_GRID),
     _search("MLFroCV", "tall", default=True),
-    _search("MLFroCV", "yeast", alphas=[0.3, 1.0, 3.0, 10.0], cv=3, scoring="average_auc"),
+    _search("MLFroCV", "yeast", alphas=[0.3, 1.0, 3.0, 10.0], cv=3, scoring="roc_auc_samples"),
     _search("MLFroCV", "tall", LOSS, alphas=[0.3, 3.0], cv=3, tol=1e-8, loss="logistic"),
     _search("MLTraceCV", "tall", alphas=[15.0, 40.0, 80.0], ridges=[0.0, 1.0], cv=3, tol=1e-10),
     _search("LEMLCV", "tall", FACTORED, ranks=[2, 4], alphas=[0.0, 3.0], ridges=1.0, cv=3, tol=1e-10),
@@ -270,7 +270,7 @@ SEARCHES = [
 PATH = {"thetas": [0, 3], "alphas": [90.0, 60.0, 30.0], "ridges": [0.0, 2.0]}
 
 THRESHOLDS = [
-    (metric, per_label) for metric in ("micro_f1", "macro_f1", "hamming_loss") for per_label in (False, True)
+    (metric, per_label) for metric in ("f1_micro", "f1_macro", "hamming_loss") for per_label in (False, True)
 ]
 
 # What is not a fit: limits of objectives and of all else. The tables hold shares of a few hundred rows.
@@ -295,7 +295,7 @@ TABLES = {
 SCENARIO = {
     "fit": ("params", "features", "labels", "rank", "converged"),
     "tune": ("params", "features", "labels", "held_out_score"),
-    "evaluate": ("n_rows", "n_labels", "macro_f1_of_occurring", "threshold", "metrics"),
+    "evaluate": ("n_rows", "n_labels", "f1_macro_of_occurring", "threshold", "metrics"),
     "inspect": ("objective", "rank", "singular_values", "theta", "converged"),
     "predict": ("tags", "scores"),
 }

@@ -14,7 +14,7 @@ from lrml.paper._plan import Plan, make_plan, spec, theta_of
 from lrml.paper._tables import METRICS, Models, tables
 
 N_EXAMPLES = 40
-CRITERIA = ("average_precision", "average_auc", "hamming_loss")
+CRITERIA = ("label_ranking_average_precision", "roc_auc_samples", "hamming_loss")
 
 
 class Run:

@@ -18,14 +18,14 @@ from lrml.paper import _work
 TrainTest = _work.TrainTest
 TIGHT = {"tol": 1e-9, "max_iter": 5000}
 CRITERIA = {
-    "precision_at_1": "average_precision",
-    "precision_at_3": "average_precision",
-    "precision_at_5": "average_precision",
-    "average_precision": "average_precision",
-    "average_auc": "average_auc",
+    "precision_at_1": "label_ranking_average_precision",
+    "precision_at_3": "label_ranking_average_precision",
+    "precision_at_5": "label_ranking_average_precision",
+    "label_ranking_average_precision": "label_ranking_average_precision",
+    "roc_auc_samples": "roc_auc_samples",
     "hamming_loss": "hamming_loss",
 }
-NAMES = ["average_precision", "average_auc", "hamming_loss"]
+NAMES = ["label_ranking_average_precision", "roc_auc_samples", "hamming_loss"]
 # Search parameters, and the estimator that the candidates are.
 SEARCHES: dict[str, tuple[dict[str, Any], Any]] = {
     "LRML": ({"alphas": [0.5, 4.0, 20.0], "ridges": [0.0, 30.0]} | TIGHT, LRML),
@@ -196,7 +196,7 @@ def test_the_test_set_takes_no_part_in_the_choice(method: str, theta: int | None
 
 def test_at_equal_rank_the_test_set_takes_no_part_either(data: TrainTest) -> None:
     cell = cell_of("LRML", 3, theta_shares=[0.5, 1.0])
-    cell["criteria"] = {"precision_at_1": "average_precision"}
+    cell["criteria"] = {"precision_at_1": "label_ranking_average_precision"}
     honest = run_equal_rank(data, cell)
     corrupted = run_equal_rank(data._replace(Y_test=1 - data.Y_test), cell)
     assert corrupted["chosen"] == honest["chosen"]
@@ -212,7 +212,7 @@ def test_with_the_largest_theta_nothing_is_penalised(data: TrainTest) -> None:
     W = np.linalg.lstsq(data.X, data.Y.astype(float), rcond=None)[0]
     judged = metrics.evaluate(data.Y_test, data.X_test @ W)
     assert result["metrics"] == pytest.approx({name: judged[name] for name in CRITERIA}, abs=1e-9)
-    assert result["chosen"]["average_precision"]["model_rank"] == 6
+    assert result["chosen"]["label_ranking_average_precision"]["model_rank"] == 6
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
@@ -221,36 +221,39 @@ def test_at_equal_rank_the_rank_is_never_exceeded(limit: int, seed: int, data: T
     # Weak penalties, under which LRML would like to have a higher rank.
     search = {"alphas": [0.01, 0.3, 3.0, 30.0], "ridges": [0.0, 1.0]}
     cell = cell_of("LRML", limit, searches=[search], theta_shares=[0.5, 1.0], seed=seed)
-    cell["criteria"] = {"precision_at_1": "average_precision", "average_precision": "average_precision"}
+    cell["criteria"] = {
+        "precision_at_1": "label_ranking_average_precision",
+        "label_ranking_average_precision": "label_ranking_average_precision",
+    }
     result, values = compute(data, cell | {"kind": "equal_rank"})
-    chosen = result["chosen"]["average_precision"]
+    chosen = result["chosen"]["label_ranking_average_precision"]
     assert 1 <= chosen["model_rank"] <= limit
     assert chosen["theta"] in {max(1, round(limit / 2)), limit}
     refitted = LRML(theta=chosen["theta"], alpha=chosen["alpha"], ridge=chosen["ridge"])
     scores = refitted.fit(data.X, data.Y).decision_function(data.X_test)
-    expected = metrics.average_precision(data.Y_test, scores)
-    assert result["metrics"]["average_precision"] == pytest.approx(expected, abs=2e-3)
-    assert list(values) == ["precision_at_1", "average_precision"]
+    expected = metrics.label_ranking_average_precision(data.Y_test, scores)
+    assert result["metrics"]["label_ranking_average_precision"] == pytest.approx(expected, abs=2e-3)
+    assert list(values) == ["precision_at_1", "label_ranking_average_precision"]
 
 
 def test_at_equal_rank_the_best_of_those_with_a_low_rank_is_taken(data: TrainTest) -> None:
     search = {"alphas": [0.5, 4.0, 100.0, 300.0], "ridges": [0.0, 10.0]} | TIGHT
     cell = cell_of("LRML", 3, searches=[search], theta_shares=[0.5, 1.0])
-    cell["criteria"] = {"precision_at_1": "average_precision"}
+    cell["criteria"] = {"precision_at_1": "label_ranking_average_precision"}
     models = [model for theta in (2, 3) for model in candidates("LRML", theta, search)]
-    scores, _, _ = brute_force(data, models, "average_precision", options())
+    scores, _, _ = brute_force(data, models, "label_ranking_average_precision", options())
     within = [found for found, model in zip(scores, models, strict=True) if model.rank_ <= 3]
     assert max(scores) > max(within) > min(within)  # otherwise the limit would not matter, or all of them do
-    chosen = run_equal_rank(data, cell)["chosen"]["average_precision"]
+    chosen = run_equal_rank(data, cell)["chosen"]["label_ranking_average_precision"]
     assert chosen["validation_score"] == pytest.approx(max(within), abs=1e-9)
 
 
 def test_alpha_is_raised_until_the_rank_fits(data: TrainTest) -> None:
     """The only candidate has full rank: at theta = 1, alpha must grow until the tail is empty."""
     cell = cell_of("LRML", 2, searches=[{"alphas": [1.0], "ridges": [0.0]}], theta_shares=[0.5])
-    cell["criteria"] = {"precision_at_1": "average_precision"}
+    cell["criteria"] = {"precision_at_1": "label_ranking_average_precision"}
     assert LRML(theta=1, alpha=1.0).fit(data.X, data.Y).rank_ > 2
-    chosen = run_equal_rank(data, cell)["chosen"]["average_precision"]
+    chosen = run_equal_rank(data, cell)["chosen"]["label_ranking_average_precision"]
     steps = np.log(chosen["alpha"]) / np.log(1.25)
     assert chosen["model_rank"] <= 2
     assert steps > 0

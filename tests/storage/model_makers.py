@@ -48,7 +48,9 @@ MEMBERS = {
     "LRMLCV grid": LRMLCV(
         LRML(threshold="auto"), thetas=[0, 1], alphas=[0.1, 1.0], ridges=[0.1], cv=3, random_state=0
     ),
-    "LRMLCV several": LRMLCV(scoring=["average_precision", "micro_f1"], random_state=0, rule="smallest"),
+    "LRMLCV several": LRMLCV(
+        scoring=["label_ranking_average_precision", "f1_micro"], random_state=0, rule="smallest"
+    ),
     "LRMLCV rbf": LRMLCV(LRML(kernel="rbf"), random_state=0),
     "LRMLCV logistic": LRMLCV(LRML(loss="logistic"), alphas=[1.0], ridges=[0.1], cv=2, random_state=0),
     "MLTraceCV": MLTraceCV(MLTrace(threshold=Cut(per_label=True)), cv=2, random_state=0),

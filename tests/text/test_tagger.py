@@ -174,7 +174,7 @@ def test_probabilities_come_with_the_logistic_loss(documents, tagger):
             without.predict_proba(NEW)
 
 
-def test_score_is_average_precision(documents, tagger):
+def test_score_is_label_ranking_average_precision(documents, tagger):
     kept = [row for row, tags in enumerate(documents.tags) if tags]  # scikit-learn counts the others as 1
     expected = label_ranking_average_precision_score(
         MultiLabelBinarizer().fit_transform(documents.tags)[kept],

@@ -49,7 +49,11 @@ TUNE: Table = {
     **_LOSS,
     "gammas": ("LIST", value, "Kernels: widths to try."),
     "cv": ("N|SHARE", value, "Folds, or the share of rows held out (default: what suits the data)."),
-    "scoring": ("NAME", None, "What to judge by, such as average_precision, precision_at_1 or micro_f1."),
+    "scoring": (
+        "NAME",
+        None,
+        "What to judge by, such as label_ranking_average_precision, precision_at_1 or f1_micro.",
+    ),
     "rule": ("NAME", None, "best (default), one_standard_error, or smallest in bytes within one such error."),
     "threshold": ("X|auto", value, f"{_ASSIGNED} (default: auto, for micro-F1)."),
     **_PLACE,

@@ -38,7 +38,7 @@ from lrml.core.arrays import is_sparse, one_blas_thread
 from lrml.core.rows import Schema, Spread, added
 from lrml.datasets import Source
 from lrml.estimators import TopK
-from lrml.metrics import average_precision
+from lrml.metrics import label_ranking_average_precision
 
 __all__ = ["ClusterError", "DaskBlocks", "connect", "decision_function", "fit"]
 __all__ += ["predict", "predict_top_k", "score"]
@@ -339,7 +339,7 @@ def _values(block: RowBlock, model: Any) -> tuple[float, int]:
     if model.flat_output_:
         right = (model.predict(block.X) == model.classes_[1]) == (np.ravel(block.Y) == 1)
         return float(np.sum(right)), len(block)
-    values = average_precision(block.Y, model.decision_function(block.X), per_example=True)
+    values = label_ranking_average_precision(block.Y, model.decision_function(block.X), per_example=True)
     return float(np.nansum(values)), int(np.count_nonzero(~np.isnan(values)))
 
 

@@ -288,7 +288,7 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
         >>> from lrml import MLFro, metrics
         >>> from lrml.datasets import load_yeast
         >>> X, Y = load_yeast().train
-        >>> unseen = metrics.average_precision(Y, MLFro(1.0).leave_one_out_scores(X, Y))
+        >>> unseen = metrics.label_ranking_average_precision(Y, MLFro(1.0).leave_one_out_scores(X, Y))
         >>> round(MLFro(1.0).fit(X, Y).score(X, Y), 2), round(unseen, 2)
         (0.8, 0.76)
         """
@@ -434,8 +434,9 @@ class LabelModel(ClassifierMixin):
         """Mean over the examples of the label ranking average precision; the accuracy if y is 1-D.
 
         Subset accuracy, scikit-learn's choice for multi-label classifiers, is near zero for more than a few
-        labels and says little. Rows without a label are left out, as in `lrml.metrics.average_precision`, and
-        so are unknown labels (NaN in y, or not ``observed``).
+        labels and says little. Rows without a label are left out, as in
+        `lrml.metrics.label_ranking_average_precision`, and so are unknown labels (NaN in y, or not
+        ``observed``).
         """
         Y, scores, known, weights = self._compared(X, y, sample_weight, observed)
         if self.flat_output_:
@@ -446,7 +447,7 @@ class LabelModel(ClassifierMixin):
                 # Ranked below all others, they neither count nor push another label down.
                 xp = namespace(scores)
                 scores = xp.where(known, scores, xp.min(scores) - 1.0)
-            values = to_numpy(metrics.average_precision(Y, scores, per_example=True))
+            values = to_numpy(metrics.label_ranking_average_precision(Y, scores, per_example=True))
             counted = np.isfinite(values)
         if not counted.any():
             raise ValueError("No row of y has a known label to judge by.")

@@ -30,8 +30,11 @@ from lrml.estimators._base import LabelModel, LowRankModel
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._scores import Scores
 
-_NAMES = "precision_at_1, precision_at_3, …, average_precision, average_auc, hamming_loss, micro_f1, macro_f1"
-_DEFAULTS = {"binary": "average_precision", "real": "r2"}
+_NAMES = (
+    "precision_at_1, precision_at_3, …, label_ranking_average_precision, roc_auc_samples, hamming_loss, "
+    "f1_micro, f1_macro"
+)
+_DEFAULTS = {"binary": "label_ranking_average_precision", "real": "r2"}
 # Relative errors of a prediction, or of a lead, that are rounding.
 _SAME = 1e-9
 _Float64 = npt.NDArray[np.float64]
@@ -130,13 +133,15 @@ def _own_metric(name: str) -> Criterion | None:
     k, each = int(top[1]) if top else 1, {"per_example": True}
     by_row: dict[str, Callable[..., Any]] = {
         f"precision_at_{k}": lambda Y, S, cut, held: metrics.precision_at_k(Y, S, k, **each),
-        "average_precision": lambda Y, S, cut, held: metrics.average_precision(Y, S, **each),
-        "average_auc": lambda Y, S, cut, held: metrics.average_auc(Y, S, **each),
+        "label_ranking_average_precision": lambda Y, S, cut, held: metrics.label_ranking_average_precision(
+            Y, S, **each
+        ),
+        "roc_auc_samples": lambda Y, S, cut, held: metrics.roc_auc_samples(Y, S, **each),
         "hamming_loss": lambda Y, S, cut, held: -metrics.hamming_loss(Y, S, cut, **each),
     }
     whole: dict[str, Callable[..., Any]] = {
-        "micro_f1": lambda Y, S, cut, held: metrics.micro_f1(Y, S, cut),
-        "macro_f1": lambda Y, S, cut, held: metrics.macro_f1(Y, S, cut),
+        "f1_micro": lambda Y, S, cut, held: metrics.f1_micro(Y, S, cut),
+        "f1_macro": lambda Y, S, cut, held: metrics.f1_macro(Y, S, cut),
     }
     measure = (by_row | whole).get(name)
     return None if measure is None else Criterion(name, measure, by_row=name in by_row, k=k)

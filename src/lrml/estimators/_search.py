@@ -474,7 +474,7 @@ def _tells_no_error(params: Parameters) -> bool:
 def _check_error_can_be_told(splits: list[Split], params: Parameters) -> None:
     """Refuse a standard error of a single value."""
     if _tells_no_error(params) and len(splits) == 1:
-        remedy = ", or scoring='average_precision'" if params.targets == "binary" else ""
+        remedy = ", or scoring='label_ranking_average_precision'" if params.targets == "binary" else ""
         raise ValueError(
             f"rule={params.rule!r} needs several splits, or a metric with a value for every row, got one "
             f"split and scoring={shown(params.scoring)}. Pass cv=5{remedy}."

@@ -69,8 +69,8 @@ class LRMLCV(LabelModel, SearchModel):
         rows come in groups, or repeat.
     scoring : str, callable, list of these or None, default=None
         A metric of `lrml.metrics` by name, such as "precision_at_1"; a scorer of scikit-learn; or a function
-        of (Y, scores), larger for better scores. None is "average_precision", "r2" for real targets, and the
-        loss for a single label. The first one of a list chooses the model.
+        of (Y, scores), larger for better scores. None is "label_ranking_average_precision", "r2" for real
+        targets, and the loss for a single label. The first one of a list chooses the model.
     rule : {"best", "one_standard_error", "smallest"}, default="best"
         Among the candidates within one standard error (of the paired difference) of the best, take that of
         least rank, or of the fewest bytes (``nbytes_``); without a grid the search then also tries small

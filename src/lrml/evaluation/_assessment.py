@@ -139,7 +139,7 @@ class Assessment:
         return {name: int(np.isnan(values).sum()) for name, values in self.per_example.items()}
 
     @property
-    def macro_f1_of_occurring(self) -> float:
+    def f1_macro_of_occurring(self) -> float:
         """Macro-F1 over the labels that occur; NaN if none does."""
         known = [label["f1"] for label in self.labels if label["support"] > 0]
         return sum(known) / len(known) if known else float("nan")
@@ -152,7 +152,7 @@ class Assessment:
             *(part.T.tocsr() if is_sparse(part) else part if part is None else part.T for part in data)
         )
         ranked = row_measures(data.n_labels, (), _NATURAL)
-        auc, precision = measure(turned, ranked["average_auc"], ranked["average_precision"])
+        auc, precision = measure(turned, ranked["roc_auc_samples"], ranked["label_ranking_average_precision"])
         columns = {
             "support": positives,
             "predicted": predicted,
@@ -205,7 +205,7 @@ class Assessment:
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data that JSON can hold; None stands for what has no value."""
         keys = (
-            *("n_rows", "n_labels", "absent_labels", "n_unknown", "macro_f1_of_occurring", "threshold"),
+            *("n_rows", "n_labels", "absent_labels", "n_unknown", "f1_macro_of_occurring", "threshold"),
             *("level", "n_bootstrap", "left_out", "labels"),
         )
         plain: dict[str, Any] = rounded(
@@ -277,9 +277,9 @@ def assess(
     Examples
     --------
     >>> found = assess([[1, 0], [0, 1], [1, 1]], [[0.9, 0.2], [0.6, 0.7], [0.3, 0.8]], n_bootstrap=200)
-    >>> [round(end, 3) for end in found.metrics["micro_f1"]]
+    >>> [round(end, 3) for end in found.metrics["f1_micro"]]
     [0.75, 0.663, 0.997]
-    >>> found.labels[0]["precision"], found.labels[0]["support"], found.left_out["average_auc"]
+    >>> found.labels[0]["precision"], found.labels[0]["support"], found.left_out["roc_auc_samples"]
     (0.5, 2, 1)
     """
     check_integer("n_bootstrap", n_bootstrap, least=0)
@@ -307,7 +307,7 @@ def assess(
     with progress("intervals", "resamples", verbose=verbose) as told:
         for weights in _resamples(len(data.scores), n_bootstrap, random_state):
             chunks.append(_weighted(per_example, cells, weights))
-            told.update(sum(chunk["micro_f1"].size for chunk in chunks), n_bootstrap)
+            told.update(sum(chunk["f1_micro"].size for chunk in chunks), n_bootstrap)
     resampled = {name: np.concatenate([np.empty(0), *(each[name] for each in chunks)]) for name in once}
     return Assessment(
         metrics={name: Interval.around(float(one[0]), resampled[name], level) for name, one in once.items()},
@@ -369,6 +369,6 @@ def _weighted(
         start = stop
     hits, both = np.split(total, 2)
     # Where there is nothing relevant and nothing predicted, 1 in place of 0 makes F1 0.
-    found["micro_f1"] = 2 * hits.sum(axis=0) / np.maximum(both.sum(axis=0), 1)
-    found["macro_f1"] = np.mean(2 * hits / np.maximum(both, 1), axis=0)
+    found["f1_micro"] = 2 * hits.sum(axis=0) / np.maximum(both.sum(axis=0), 1)
+    found["f1_macro"] = np.mean(2 * hits / np.maximum(both, 1), axis=0)
     return found

@@ -97,7 +97,7 @@ def compare(
     >>> rng = np.random.default_rng(0)
     >>> Y = rng.integers(2, size=(200, 5))
     >>> found = compare(Y, {"good": Y + rng.normal(size=Y.shape), "chance": rng.normal(size=Y.shape)})
-    >>> {test["metric"]: test["better"] for test in found.tests}["average_precision"]
+    >>> {test["metric"]: test["better"] for test in found.tests}["label_ranking_average_precision"]
     'good'
     """
     if not isinstance(scores, Mapping) or len(scores) < 2:

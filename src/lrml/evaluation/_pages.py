@@ -16,14 +16,14 @@ _About: TypeAlias = Sequence[tuple[str, str]]
 
 LOWER_IS_BETTER = frozenset({"hamming_loss"})
 _TITLES = {
-    "average_auc": "average AUC",
+    "roc_auc_samples": "average AUC",
     "hamming_loss": "Hamming loss (lower is better)",
-    "micro_f1": "micro-F1",
-    "macro_f1": "macro-F1",
+    "f1_micro": "micro-F1",
+    "f1_macro": "macro-F1",
 }
 _N_WORST, _DIGITS = 15, 4
 # The metrics of the first rows of a page.
-_FIRST = ("precision_at_1", "average_precision", "micro_f1", "macro_f1", "hamming_loss")
+_FIRST = ("precision_at_1", "label_ranking_average_precision", "f1_micro", "f1_macro", "hamming_loss")
 # As shapes, more points than this would be most of the page.
 _MANY_POINTS = 1_000
 
@@ -36,7 +36,7 @@ def assessment_page(found: Any, title: str, about: _About) -> _Plain:
         *about,
         *_known(found),
         ("Never predicted", f"{never:,} of the labels that occur"),
-        ("Macro-F1 of labels that occur", f"{found.macro_f1_of_occurring:.{_DIGITS}f}"),
+        ("Macro-F1 of labels that occur", f"{found.f1_macro_of_occurring:.{_DIGITS}f}"),
         ("Threshold", _said(found.threshold)),
     ]
     if reliability.probabilities:

@@ -26,7 +26,7 @@ _LOOKS = {
     "MLFro": {"color": "#E69F00", "linestyle": ":"},
 }
 _WIDTH, _HEIGHT = 2.7, 2.1  # of a panel, in inches
-_METRIC = "average_precision"
+_METRIC = "label_ranking_average_precision"
 _OVER_SEEDS = " one standard deviation over the seeds."
 
 

@@ -181,11 +181,11 @@ def _figure2(models: Models) -> Iterator[tuple[str, ...]]:
         for dataset in models.plan.datasets:
             trace = models.at(protocol, dataset, "MLTrace", None)
             own = [
-                metric_values(found, "average_precision").mean()
+                metric_values(found, "label_ranking_average_precision").mean()
                 for found in models.over_theta(protocol, dataset).values()
             ]
             if trace and own:
-                leads.append(max(own) - metric_values(trace, "average_precision").mean())
+                leads.append(max(own) - metric_values(trace, "label_ranking_average_precision").mean())
         if leads:
             found[protocol] = f"{np.mean(leads):+.4f}".replace("-", "−")
     if found:

@@ -30,8 +30,8 @@ METRICS = {
     "precision_at_3": "top-3 accuracy",
     "precision_at_5": "top-5 accuracy",
     "hamming_loss": "Hamming loss",
-    "average_auc": "average AUC",
-    "average_precision": "average precision",
+    "roc_auc_samples": "average AUC",
+    "label_ranking_average_precision": "average precision",
 }
 """Metrics in order, and their names in text: the paper's."""
 METHODS = {"LRML": "LRML", "LEML": "LEML", "CPLST": "CPLST", "MLTrace": "ML-trace", "MLFro": "ML-Fro"}
@@ -75,7 +75,7 @@ class Models:
                 missing = sum(not choice["converged"] for choice in values["chosen"].values())
                 place = {key: cell[key] for key in ("protocol", "dataset", "method", "theta")}
                 times = {key: values[key] for key in _SECONDS}
-                own = {key: values["chosen"]["average_precision"].get(key) for key in _CHOSEN}
+                own = {key: values["chosen"]["label_ranking_average_precision"].get(key) for key in _CHOSEN}
                 yield place | own | times | {"largest": largest, "missing": missing}
 
 
@@ -181,7 +181,7 @@ def _values_at(
 
 def _chosen(models: Sequence[Result], name: str) -> list[Any]:
     """Return what average precision chose, per seed: alpha, ridge, loss, threshold, model_rank."""
-    return [model.values["chosen"]["average_precision"].get(name) for model in models]
+    return [model.values["chosen"]["label_ranking_average_precision"].get(name) for model in models]
 
 
 def span(values: Iterable[Any]) -> str | None:

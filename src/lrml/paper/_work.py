@@ -217,7 +217,9 @@ def run_equal_rank(data: TrainTest, cell: Cell) -> Output:
     model = LRML(**own, **best[1]).fit(data.X, data.Y)
     seconds = perf_counter() - began
     choice = Choice(best[0], _within_rank(model, limit, data), seconds)
-    return _judged(data, cell["criteria"], {"average_precision": choice}, perf_counter() - start)
+    return _judged(
+        data, cell["criteria"], {"label_ranking_average_precision": choice}, perf_counter() - start
+    )
 
 
 def _within_rank(model: Any, limit: int, data: TrainTest) -> Any:
@@ -243,7 +245,7 @@ def _judged(
     result = {
         "metrics": {metric: judged[by][metric] for metric, by in criteria.items()},
         "chosen": {name: _description(choice, data.Y.shape[0]) for name, choice in choices.items()},
-        "fit_seconds": choices["average_precision"].seconds,
+        "fit_seconds": choices["label_ranking_average_precision"].seconds,
         "search_seconds": seconds,
     }
     per_example = {
