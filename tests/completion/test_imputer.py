@@ -1,13 +1,8 @@
 """LowRankImputer: scikit-learn's contract, and the completion behind it."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lrml.completion import LowRankImputer, complete
@@ -64,28 +59,12 @@ def test_new_rows_solve_the_ridge_regression_of_the_docstring():
     np.testing.assert_allclose(imputer.transform(np.full((1, 12), np.nan))[0], np.nanmean(X, axis=0))
 
 
-def test_frames_keep_names_in_a_pipeline_and_a_column_transformer():
-    full, X = table()
-    names = [f"c{k}" for k in range(12)]
-    frame = pd.DataFrame(X, columns=names)
-    columns = ColumnTransformer([("low_rank", LowRankImputer(theta=2, alpha=0.5), names[:8])])
-    assert list(columns.fit(frame).get_feature_names_out()) == [f"low_rank__{name}" for name in names[:8]]
-    model = make_pipeline(LowRankImputer(theta=2, alpha=0.5), Ridge()).fit(frame, full.sum(axis=1))
-    assert model.score(frame, full.sum(axis=1)) > 0.95
-
-
 def test_theta_is_a_count_or_a_share_of_the_columns():
     _, X = table()
     assert LowRankImputer(theta=0.25, alpha=1.0).fit(X).theta_ == 3
     for theta in (13, 1.5):
         with pytest.raises(ValueError, match=rf"theta.*{theta}"):
             LowRankImputer(theta=theta, alpha=1.0).fit(X)
-
-
-def test_too_few_steps_warn():
-    _, X = table()
-    with pytest.warns(ConvergenceWarning, match="max_iter"):
-        LowRankImputer(theta=2, alpha=0.1, max_iter=2).fit(X)
 
 
 def test_a_fit_that_fails_changes_nothing():

@@ -52,16 +52,3 @@ def test_what_is_at_home_stays_and_an_array_that_is_held_twice_is_copied_once(pl
     first, (second, word) = found["a"]
     assert first is second
     assert (type(first), word, found["c"] is value["c"]) == (np.ndarray, "b", True)
-
-
-@pytest.mark.parametrize("wrong", ["value", "shape", "dtype", "place"])
-def test_the_comparison_itself_can_fail(place, wrong):
-    expected = np.arange(3.0)
-    actual = {
-        "value": lambda: put(place, expected + 1e-6),
-        "shape": lambda: put(place, expected[None]),
-        "dtype": lambda: put(place, expected.astype("float32")),
-        "place": lambda: expected if not place.is_host else expected.tolist(),
-    }[wrong]()
-    with pytest.raises((AssertionError, TypeError)):
-        assert_same(actual, expected, place)

@@ -92,19 +92,6 @@ def test_blocks_equal_the_whole_and_order_is_free(cuts, sparse, seed):
         assert_equal_sums(whole - Statistics.from_arrays(*blocks[0]), rest, rtol=1e-8)
 
 
-def test_absorb_is_the_sum_bit_for_bit_and_a_sum_leaves_its_parts_alone():
-    X, Y, w = data()
-    first, second = (Statistics.from_arrays(X[part], Y[part], w[part]) for part in (np.s_[:20], np.s_[20:]))
-    before = first.xx.copy()
-    total, rest = first + second, first - Statistics.from_arrays(X[:5], Y[:5], w[:5])
-    np.testing.assert_array_equal(first.xx, before)
-    assert rest.n_rows == 15
-    absorbed = first.absorb(second)
-    assert absorbed.xx is first.xx
-    for name in FIELDS:
-        np.testing.assert_array_equal(getattr(absorbed, name), getattr(total, name))
-
-
 @WEIGHTED
 def test_sparse_data_is_never_dense(weighted):
     """A dense copy of either matrix would take 400 or 160 MB; the result itself takes 2 MB."""
@@ -134,26 +121,7 @@ def test_rows_without_weight_are_not_there_at_all(matrix):
     assert got.n_rows == kept.sum()
 
 
-def test_blocks_without_weight_add_nothing():
-    X, Y, w = data()
-    nothing = Statistics.from_arrays(X[:5], Y[:5], np.zeros(5))
-    rest = Statistics.from_arrays(X[5:], Y[5:], w[5:])
-    for total in (nothing + rest, rest + nothing):
-        assert_equal_sums(total, rest, rtol=1e-13, but=["n_rows"])
-    twice = nothing + nothing
-    assert (twice.n_rows, twice.weight, twice.yy) == (10, 0, 0)
-    assert not np.any(twice.xx)
-    assert not np.any(twice.xy)
-
-
 # Digits
-
-
-def test_a_large_offset_loses_no_digits():
-    """Raw moments would lose all of them: (1e8)² · eps is about 2."""
-    X, Y, _ = data()
-    shifted = Statistics.from_arrays(X + 1e8, Y)
-    np.testing.assert_allclose(shifted.xx, np.cov((X + 1e8).T, bias=True) * len(X), atol=1e-6)
 
 
 @WEIGHTED

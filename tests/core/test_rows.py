@@ -189,25 +189,3 @@ def test_scale_of_x_changes_coordinates_only(loss, c):
     relative = [np.linalg.norm(p.gradient(P)) / p.scale for p, P in ((one, V), (other, U))]
     assert relative[1] == pytest.approx(relative[0], rel=1e-8)
     assert other.lipschitz == pytest.approx(c**2 * one.lipschitz, rel=1e-9)
-
-
-@EACH
-def test_another_ridge_keeps_what_was_evaluated_last(loss):
-    X, Y, known, weights = arrays()
-    rows, read = Rows(X, Y * known, Mask(known), weights), []
-    problem = RowProblem(rows, loss)
-    first = problem.with_ridge(0.7)
-    V = some_point(problem)
-    first.evaluate(V)
-    other, fresh = problem.with_ridge(0.2), RowProblem(rows, loss, 0.2)
-    # A start that differs from V by rounding is V; one that differs by more is not.
-    assert other.recalled(V * (1 + 1e-16)) is V
-    assert other.recalled(1.001 * V) is not V
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Rows, "sum", lambda *_: read.append(1))
-        known_already = other.evaluate(V)
-    assert not read
-    expected = fresh.evaluate(V)
-    assert known_already.value == pytest.approx(expected.value, rel=1e-13)
-    np.testing.assert_allclose(known_already.gradient, expected.gradient, rtol=1e-11, atol=1e-11)
-    np.testing.assert_array_equal(known_already.curvatures, expected.curvatures)

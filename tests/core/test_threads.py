@@ -75,59 +75,6 @@ def test_an_error_in_a_block_reaches_the_caller_and_ends_the_limit(threads):
         fail(1)
 
 
-def test_limits_of_several_threads_that_overlap_leave_nothing_behind(threads):
-    entered, left = threading.Event(), threading.Event()
-    seen = []
-
-    def later():
-        entered.wait(timeout=300)
-        with one_blas_thread:  # begins inside the other's limit and outlasts it
-            seen.append(most_threads())
-            left.wait(timeout=300)
-            with one_blas_thread:
-                pass
-
-    def at_random():
-        for _ in range(100):
-            with one_blas_thread, one_blas_thread:
-                pass
-
-    other = threading.Thread(target=later)
-    other.start()
-    with one_blas_thread:
-        entered.set()
-        while not seen:
-            time.sleep(0.001)
-    left.set()
-    other.join()
-    assert seen == [1]
-    workers = [threading.Thread(target=at_random) for _ in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-
-
-def test_a_limit_in_another_thread_does_not_keep_this_one_from_setting_its_own():
-    left, done = threading.Event(), threading.Event()
-
-    def work():
-        with one_blas_thread:
-            pass
-        left.set()
-        done.wait(timeout=300)  # threadpoolctl listens to one thread, as long as that is alive
-
-    other = threading.Thread(target=work)
-    other.start()
-    try:
-        assert left.wait(timeout=300)
-        with threadpool_limits(3, user_api="blas"):
-            assert most_threads() == 3
-    finally:
-        done.set()
-        other.join()
-
-
 def test_small_matrices_are_decomposed_by_one_thread_and_large_ones_by_all(threads, monkeypatch):
     seen = {}
 

@@ -43,12 +43,6 @@ def quiet(client):
         return DaskBlocks(delayed_blocks(40)).sum(statistics_of)
 
 
-def test_another_number_of_workers_gives_the_same_bits(quiet):  # which two have summed up
-    assert_close(quiet, Statistics.from_arrays(*cb.everything(40)))
-    with connect(n_workers=1, processes=False) as client:
-        assert bits(fit(MLFro(0.5), delayed_blocks(40), client=client).statistics_) == bits(quiet)
-
-
 @pytest.mark.parametrize("rows", [300, 17])
 @pytest.mark.parametrize("model", [LRML(2, 1.0, tol=1e-10), MLTrace(2.0, tol=1e-10), MLFro(0.5), CPLST(3)])
 def test_one_block_and_many_equal_a_fit_in_memory(model, rows, client):
@@ -81,13 +75,6 @@ def test_a_search_finds_what_it_finds_in_this_process(client):
     assert found.best_params_ == pytest.approx(expected.best_params_, rel=1e-9)
     np.testing.assert_allclose(found.best_score_, expected.best_score_, rtol=1e-10)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("n_blocks", [1, 6, 70])
-def test_blocks_are_added_in_their_order(n_blocks, client):
-    with client.as_current():
-        found = DaskBlocks(delayed_blocks(n_blocks)).sum(cb.trail, np.ones(3))
-    assert found.steps == tuple((3 * number, 0) for number in range(n_blocks))
 
 
 def test_killed_workers_and_a_lack_of_memory_change_no_bit(client, quiet, tmp_path):

@@ -62,20 +62,6 @@ def test_blocks_in_any_order_equal_all_rows(model, form, data):
     assert sp.issparse(clone(model).fit_blocks(parts).predict(form(X))) == (form is sp.csr_array)
 
 
-def test_a_fit_that_fails_changes_nothing(data):
-    X, Y, _ = data
-    model = LRML(2, 1.0).partial_fit(X, Y)
-    model.set_params(theta=20)
-    for call in (
-        lambda: model.partial_fit(X, Y),
-        lambda: model.fit_blocks([(X, Y)]),
-        lambda: model.fit(X, Y),
-    ):
-        refused(call, "theta")
-    assert_same(model.set_params(theta=2), LRML(2, 1.0).fit(X, Y))
-    assert model.statistics_.n_rows == 240
-
-
 def test_sums_go_on_from_statistics_and_from_blocks(data):
     X, Y, _ = data
     whole = MLFro(1.0).fit(X, Y)
@@ -122,28 +108,6 @@ def test_a_flat_y_may_have_any_two_classes(data):
     refused(lambda: MLFro(1.0).fit_blocks(parts), "classes=")
     with pytest.raises(BlockError, match=r"block 0.*'maybe'"):
         MLFro().fit_blocks([(X[:2], np.array(["no", "maybe"]))], classes=["no", "yes"])
-
-
-def test_rows_without_weight_count_for_nothing(data):
-    X, Y, w = data
-    whole = LRML(2, 1.0, tol=1e-10).fit(X, Y, w)
-    far = (np.full((2, 9), 9.97e36), Y[:2], np.zeros(2))
-    farther = (np.full((2, 9), 1e200), Y[:2], np.zeros(2))
-    for blocks in ([far, (X, Y, w)], [(X, Y, w), far], [farther, (X, Y, w)], [(X, Y, w), farther]):
-        assert_same(LRML(2, 1.0, tol=1e-10).fit_blocks(blocks), whole)
-    refused(lambda: LRML(2).partial_fit(*far[:2], sample_weight=far[2]), "sample_weight")
-
-
-def test_the_widest_type_of_all_blocks_is_that_of_the_model(data):
-    X, Y, _ = data
-    parts = [(X[:100].astype(np.float32), Y[:100]), (X[100:], Y[100:])]
-    for blocks in (parts, parts[::-1]):
-        assert MLFro(1.0).fit_blocks(blocks).coef_.dtype == np.float64
-        stepwise = MLFro(1.0)
-        for block in blocks:
-            stepwise.partial_fit(*block)
-        assert stepwise.coef_.dtype == np.float64
-    assert MLFro(1.0).fit_blocks(parts[:1]).coef_.dtype == np.float32
 
 
 @pytest.mark.parametrize("seconds", [0, 30])
@@ -226,20 +190,6 @@ def test_a_signal_while_sums_are_added_leaves_no_wrong_checkpoint(place, data, t
     monkeypatch.undo()
     again, whole = MLFro(1.0).fit_blocks(parts, checkpoint=path), MLFro(1.0).fit_blocks(parts)
     assert again.statistics_.xx.tobytes() == whole.statistics_.xx.tobytes()
-
-
-def test_a_bad_block_is_named_and_what_was_summed_stays_usable(data):
-    X, Y, _ = data
-    broken = X.copy()
-    broken[150, 3] = np.nan
-    model = MLFro(1.0).fit(X, Y)
-    with pytest.raises(BlockError) as caught:
-        model.fit_blocks([(broken[:100], Y[:100]), (broken[100:], Y[100:])])
-    assert_same(MLFro(1.0).fit_statistics(caught.value.sums), MLFro(1.0).fit(X[:100], Y[:100]))
-    stepwise = MLFro(1.0).partial_fit(X[:100], Y[:100])
-    with pytest.raises(BlockError, match=r"block 1, row 150: .*NaN"):
-        stepwise.partial_fit(broken[100:], Y[100:])
-    assert_same(stepwise.partial_fit(X[100:], Y[100:]), model)
 
 
 def refused(call, shown):

@@ -83,16 +83,6 @@ def test_a_device_without_memory(where, data, monkeypatch):
         LRML(2, 3.0).fit(X, Y)
 
 
-def test_a_cut_that_fails_leaves_the_last_model(data, monkeypatch):
-    X, Y, _ = data
-    model = LRML(2, 3.0, threshold="auto").fit(X, Y)
-    before = dict(vars(model))
-    monkeypatch.setattr("lrml.estimators._base.automatic_cut", lambda *given: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        model.fit(X[:40], Y[:40])
-    assert vars(model) == before
-
-
 def test_wrong_numbers_on_a_device(data):
     place, (X, Y, _) = place_named("strict-device1"), data
     rows = put(place, X)

@@ -23,7 +23,6 @@ from lrml import (
     SpectralRegressor,
     SpectralRegressorCV,
 )
-from lrml.blocks import BlockError
 from lrml.core.arrays import HOST, Place
 from lrml.core.moments import Statistics
 from lrml.estimators import Kernel
@@ -154,17 +153,6 @@ def test_single_precision_gives_a_model_of_single_precision(model, data, place):
 
 
 @on_devices
-def test_labels_of_types_that_others_do_not_have(data, place):
-    X, Y, _ = data["long"]
-    expected = pytest.approx(MLFro(0.5).fit(X, Y).objective_, rel=1e-9)
-    big_endian, unsigned = Y.astype(Y.dtype.newbyteorder(">")), sp.csr_array(Y.astype(np.uint16))
-    for labels in (Y[::-1].copy()[::-1], big_endian, Y.astype(np.longdouble), unsigned):
-        assert MLFro(0.5, device=place).fit(X[::-1].copy()[::-1], labels).objective_ == expected
-        with dispatching():
-            assert MLFro(0.5).fit(put(place, X), labels).objective_ == expected
-
-
-@on_devices
 def test_labels_of_numpy_follow_x_and_keep_their_names(data, place):
     pd = pytest.importorskip("pandas")
     X, Y, _ = data["long"]
@@ -211,18 +199,6 @@ def test_a_fit_of_sums_lives_where_they_do_and_goes_on_at_home(model, data, plac
     for one in (found, by_name):
         for name in FITTED:
             assert_same(getattr(one, name), getattr(expected, name), HOST, rtol=1e-6)
-
-
-@on_devices
-def test_rows_on_a_device_are_not_summed_in_blocks(data, place):
-    given = dict(zip(("X", "Y", "sample_weight"), data["long"], strict=True))
-    with dispatching():
-        for name, part in given.items():
-            block = tuple((given | {name: put(place, part)}).values())
-            with pytest.raises(BlockError, match=name):
-                LRML(2, 3.0).fit_blocks([block])
-        with pytest.raises(ValueError, match="partial_fit"):
-            there(place, LRML(2, 3.0), *data["long"]).partial_fit(given["X"], given["Y"])
 
 
 # Thresholds, searches, leave-one-out scores, paths

@@ -179,22 +179,6 @@ def test_shapes(make_problem, model, n, d, n_labels):
         np.testing.assert_array_equal(model.predict(X), Y)
 
 
-@MEMBERS
-def test_a_constant_feature_changes_nothing(data, plain_fit, model):
-    X, Y = data
-    plain = plain_fit(model)
-    for constant in (0.0, 300.1):
-        wide = clone(model).fit(np.c_[X, np.full(len(X), constant)], Y)
-        np.testing.assert_allclose(wide.coef_[:, -1], 0, atol=1e-9)
-        np.testing.assert_allclose(wide.coef_[:, :-1], plain.coef_, **CLOSE)
-        alone = clone(model)
-        if "rank" in alone.get_params():
-            alone.set_params(rank=1)
-        alone.fit(np.full((len(X), 1), constant), Y)
-        assert not alone.coef_.any()
-        np.testing.assert_allclose(alone.intercept_, loss_of(model).constant(Y.mean(axis=0)), rtol=1e-6)
-
-
 # What users stumbled on
 
 

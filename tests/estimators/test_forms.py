@@ -149,18 +149,3 @@ def test_single_precision_stays_single_but_its_sums_are_double(make_problem, for
     assert model.decision_function(form(shifted)).dtype == np.float32
     assert reference.decision_function(X).dtype == np.float64
     np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-5, atol=1e-6)
-
-
-# theta, threshold, top-k
-
-
-def test_thresholds(data):
-    X, Y = data
-    cuts = np.array([0.1, 0.3, 0.6, 5.0])
-    model = lrml(threshold=cuts).fit(X, Y)
-    np.testing.assert_array_equal(model.predict(X), model.decision_function(X) >= cuts)
-    assert 0 < model.predict(X)[:, :3].mean() < 1
-    assert lrml(threshold=-10).fit(X, Y).predict(X).all()
-    nothing, half = np.zeros((4, 1)), np.array([[1, 0], [1, 0], [0, 1], [0, 0]])
-    # A score equal to the threshold counts.
-    np.testing.assert_array_equal(lrml().fit(nothing, half).predict(nothing), np.tile([1, 0], (4, 1)))

@@ -13,7 +13,6 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
 from lrml import CPLST, CPLSTCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace
-from lrml.estimators._kernels import Kernel
 from lrml.theory import bound_report
 
 MODELS = {
@@ -127,76 +126,6 @@ def test_factors_pickle_and_attributes(data, others, model):
     assert not hasattr(linear, "X_fit_")
     with pytest.raises(AttributeError, match="dual_coef_"):
         _ = linear.dual_coef_
-
-
-def test_predictions_come_in_blocks(data, monkeypatch):
-    """Kernel values with the training rows never exist for many rows at once, and blocks change nothing."""
-    many = np.tile(data[0], (20, 1))
-    model = LRML(2, 0.5, kernel="laplacian").fit(*data)
-    whole, cuts, asked = model.decision_function(many), [], pairwise_kernels
-
-    def counted(A, B, **options):
-        cuts.append(len(A))
-        return asked(A, B, **options)
-
-    monkeypatch.setattr("lrml.estimators._kernels._BLOCK_VALUES", 400)
-    monkeypatch.setattr("lrml.estimators._kernels.pairwise_kernels", counted)
-    np.testing.assert_allclose(model.decision_function(many), whole, atol=1e-12)
-    assert (max(cuts), sum(cuts)) == (10, len(many))
-
-
-def every_entry_in_two_parts(X, form):
-    """A valid sparse matrix in which every entry is there twice and only the sum counts."""
-    whole = form(X)
-    parts = np.tile([1.5, -0.5], whole.nnz) * np.repeat(whole.data, 2)
-    return form((parts, np.repeat(whole.indices, 2), 2 * whole.indptr), shape=whole.shape)
-
-
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array, sp.csr_matrix])
-@pytest.mark.parametrize("kernel", ["cosine", "laplacian", "linear", "poly", "rbf", "sigmoid"])
-def test_entries_that_are_there_twice_are_added_up(data, others, kernel, form):
-    twice, new = (every_entry_in_two_parts(M, form) for M in (data[0], others))
-    stored = twice.data.copy()
-    found = Kernel(kernel, gamma=0.3)
-    for left, right, dense in ((twice, twice, [data[0]] * 2), (new, twice, [others, data[0]])):
-        expected = pairwise_kernels(*dense, metric=kernel, filter_params=True, gamma=0.3)
-        np.testing.assert_allclose(found(left, right), expected, atol=1e-12)
-    np.testing.assert_array_equal(twice.data, stored)  # those of the user stay as they are
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
-def test_distances_do_not_see_a_shift_and_a_function_is_as_good_as_a_name(data, others, kernel):
-    X, Y = data
-    model = MLFro(0.3, kernel=kernel, gamma=0.3)
-    near = clone(model).fit(X, Y).decision_function(others)
-    np.testing.assert_allclose(clone(model).fit(X + 1e7, Y).decision_function(others + 1e7), near, atol=1e-6)
-    norm = np.square if kernel == "rbf" else np.abs
-    named = MLFro(0.3, kernel=lambda x, z: float(np.exp(-0.3 * np.sum(norm(x - z))))).fit(X, Y)
-    np.testing.assert_allclose(named.decision_function(others), near, atol=1e-9)
-
-
-def test_constant_rows_and_rounding_teach_nothing():
-    X, Y = np.ones((5, 3)), np.eye(5, 2, dtype=int)
-    for rows, labels in ((X, Y), (X[:1], Y[:1])):
-        model = LRML(1, 0.1, kernel="rbf").fit(rows, labels)
-        assert model.rank_ == 0
-        seen = ~model.unseen_labels_
-        np.testing.assert_allclose(model.decision_function(rows)[0, seen], labels.mean(axis=0)[seen])
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((30, 3)), (rng.random((30, 2)) < 0.5).astype(int)
-    assert MLFro(0.0, kernel="rbf", gamma=1e-18).fit(X, Y).rank_ == 0  # all values are 1 up to rounding
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
-def test_repeated_rows_are_weights(kernel):
-    """Rounding makes directions of repeated rows, which must not count."""
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        X, Y = rng.random((20, 12)), (rng.random((20, 3)) < 0.5).astype(int)
-        times = rng.integers(0, 5, 20)
-        weighted = LRML(kernel=kernel).fit(X, Y, times)
-        repeated = LRML(kernel=kernel).fit(np.repeat(X, times, axis=0), np.repeat(Y, times, axis=0))
-        np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
 
 
 # A part of the directions

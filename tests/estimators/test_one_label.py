@@ -80,23 +80,6 @@ def test_any_two_classes(data, classes):
         assert model.score(X, form(named)) == plain.score(X, y)
 
 
-def test_unknown_entries_do_not_count(data):
-    X, y = data[0], data[1][:, 0].astype(float)
-    known = np.arange(60) % 4 > 0
-    expected = MLFro(1.0).fit(X[known], y[known])
-    masked = [np.ma.masked_array(y.astype(kind), ~known) for kind in (float, int)]
-    y[~known] = np.nan
-    models = [MLFro(1.0).fit(X, form) for form in (y, *masked)]
-    for model in (*models, MLFro(1.0).fit(X, np.nan_to_num(y), observed=known)):
-        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-4, atol=1e-5)
-        assert model.score(X, y) == accuracy_score(y[known], model.predict(X)[known])
-    weights = np.linspace(1, 2, 60)
-    wanted = accuracy_score(y[known], expected.predict(X)[known], sample_weight=weights[known])
-    assert expected.score(X, data[1][:, 0], weights, observed=known) == pytest.approx(wanted)
-    with pytest.raises(ValueError, match="60 rows"):
-        expected.score(X, y[1:])
-
-
 def test_who_has_no_probabilities_says_who_has(data):
     for model in (LRML(), CPLST(), LEML(loss="squared_hinge"), LRMLCV()):
         assert not hasattr(model, "predict_proba")
@@ -117,16 +100,6 @@ def test_one_label_is_that_of_scikit_learn(data):
     model = SpectralRegressor().fit(X, real)
     assert model.predict(X).shape == SpectralRegressor(alpha=0.0).leave_one_out_scores(X, real).shape == (60,)
     assert model.score(X, real) == pytest.approx(r2_score(real, model.predict(X)))
-
-
-def test_leave_one_out_scores_are_counted_from_the_threshold(data):
-    X, y = data[0], data[1][:, 0]
-    model = MLFro(1.0, threshold=0.3)
-    scores = clone(model).leave_one_out_scores(X, y)
-    for row in range(5):
-        others = clone(model).fit(np.delete(X, row, 0), np.delete(y, row))
-        assert scores[row] == pytest.approx(others.decision_function(X[[row]])[0], abs=1e-9)
-    np.testing.assert_array_equal(model.fit(X, y).leave_one_out_scores(X, y), scores)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

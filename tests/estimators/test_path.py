@@ -9,10 +9,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Ridge
 
-from lrml import LRML, MLFro, lrml_path
-from lrml.core.arrays import Place
+from lrml import LRML, lrml_path
 from lrml.core.moments import Statistics
 from lrml.estimators import LRMLPath, alpha_max
 
@@ -148,32 +146,6 @@ def test_every_model_is_what_it_says(make_problem, oracle, shape, options):
         check_model(model, oracle(X, Y, model.theta, model.alpha, model.ridge, **for_oracle), 1e-4)
 
 
-# Both ends in closed form
-
-
-@EVERY_OPTION
-@pytest.mark.parametrize("shape", [(60, 7, 5), (10, 20, 4), (30, 3, 8)], ids=str)
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_ridges_are_those_of_scikit_learn(make_problem, options, shape, form):
-    """Of MLFro, and where a path penalises no singular value."""
-    X, Y = make_problem(*shape, seed=shape[0])
-    for_path, _ = given_options(options, len(X))
-    ridges, full = [1e-3, 1.0, 100.0], min(shape[1:])
-    exact = lrml_path(form(X), form(Y), [0, full], [0.0], ridges, **for_path)
-    weights = for_path["sample_weight"]
-    for ridge in ridges:
-        peer = Ridge(ridge, fit_intercept=options["fit_intercept"], solver="cholesky")
-        peer.fit(X, Y, sample_weight=weights)
-        single = MLFro(ridge, fit_intercept=options["fit_intercept"])
-        single.fit(form(X), form(Y), sample_weight=weights)
-        found = [(single.coef_, single.intercept_)]
-        found += [(model.coef_, model.intercept_) for model in exact if model.ridge == ridge]
-        for coef, intercept in found:
-            assert_allclose(coef, peer.coef_, rtol=1e-6, atol=1e-8)
-            assert_allclose(intercept, np.broadcast_to(peer.intercept_, shape[2]), rtol=1e-6, atol=1e-8)
-    assert {(model.n_iter_, model.residual_ <= 1e-12) for model in exact} == {(0, True)}
-
-
 # What is in a path, and in which order
 
 
@@ -269,11 +241,3 @@ def test_bad_data_is_named(data, function):
     (model,) = lrml_path(X, Y, 2, 1.0)
     with pytest.raises(ValueError, match=r"X .*6 .*7"):
         model.decision_function(X[:, :6])
-
-
-def test_more_features_than_memory_holds_take_a_subspace(monkeypatch, data):
-    expected = lrml_path(*data, thetas=[0, 2], n_alphas=4, ridges=0.1).as_dict()
-    monkeypatch.setattr("lrml.core.coordinates._EXACT_UP_TO", 5)
-    monkeypatch.setattr(Place, "memory", 100)
-    found = lrml_path(*data, thetas=[0, 2], n_alphas=4, ridges=0.1).as_dict()
-    assert_allclose(found["objective"], expected["objective"], rtol=1e-3)

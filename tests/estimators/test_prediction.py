@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from lrml import LEML, LRML
-from lrml.estimators import _fitted, _scores
+from lrml.estimators import _fitted
 from lrml.solvers import Factors
 
 FORMS = {"dense": np.asarray, "fortran": np.asfortranarray, "csr": sp.csr_array, "csc": sp.csc_matrix}
@@ -52,14 +52,6 @@ def brute_force(scores: np.ndarray, unseen: np.ndarray, k: int) -> np.ndarray:
     return np.array([np.lexsort((columns, np.where(unseen, 0, -row), unseen))[:k] for row in scores])
 
 
-def best_labels(scores: np.ndarray, unseen: np.ndarray, k: int, width: int = 100) -> np.ndarray:
-    """Columns of the best labels, by blocks of labels."""
-    blocks = (slice(start, start + width) for start in range(0, scores.shape[1], width))
-    columns, best = _scores.best_of_parts(((labels, scores[:, labels]) for labels in blocks), unseen, k)
-    np.testing.assert_array_equal(best, np.take_along_axis(scores, columns, axis=1))
-    return columns
-
-
 @st.composite
 def tied_models(draw: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     """A model with integer scores, rows for it, and these scores by the definition."""
@@ -95,25 +87,6 @@ def test_scores_and_decisions_are_the_definition(case, form, sparse_output):
     decisions = model.predict(FORMS[form](X))
     assert (sp.issparse(decisions), decisions.dtype) == (sparse_output, np.int64)
     np.testing.assert_array_equal(decisions.toarray() if sparse_output else decisions, scores >= 0.5)
-
-
-@given(
-    st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 40), st.sampled_from([0, 1, 3, 50]), st.data()
-)
-def test_best_labels_with_few_and_many_ties(seed, n, n_labels, high, data):
-    scores, k = integers(seed, n, n_labels, high=high), data.draw(st.integers(1, n_labels))
-    unseen = integers(seed + 1, n_labels) > 0
-    width = data.draw(st.integers(1, n_labels))
-    np.testing.assert_array_equal(best_labels(scores, unseen, k, width), brute_force(scores, unseen, k))
-
-
-def test_what_an_overflow_leaves_comes_last():
-    scores = np.array([[np.nan, 1, 2, np.inf, -np.inf, np.nan, 3, 0, -1]] * 2)
-    unseen = np.zeros(9, dtype=bool)
-    for width in (1, 2, 9):
-        np.testing.assert_array_equal(best_labels(scores, unseen, 2, width), [[3, 6]] * 2)
-        few = scores[:, [0, 5, 1, 0, 5, 0]]
-        np.testing.assert_array_equal(best_labels(few, unseen[:6], 2, width), [[2, 0]] * 2)
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))

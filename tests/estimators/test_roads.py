@@ -7,15 +7,12 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.base import clone
 
 from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace
 from lrml.core.arrays import Place
 from lrml.core.coordinates import road_of
 from lrml.core.rows import Rows
-from lrml.estimators import alpha_max
 from model_checks import WEIGHTS
 from roads import always, take_road
 
@@ -80,37 +77,6 @@ def test_dual_and_primal_agree(monkeypatch, model, form, weights):
     U, s, V = dual.factors_
     np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-9)
     np.testing.assert_allclose((V * s) @ U.T, dual.coef_, atol=1e-9)
-
-
-@given(
-    n=st.integers(1, 12),
-    extra=st.integers(1, 30),
-    n_labels=st.integers(1, 20),
-    seed=st.integers(0, 99),
-    share=st.floats(1e-3, 0.9),
-    intercept=st.booleans(),
-)
-def test_the_objective_is_that_of_the_definition(oracle, n, extra, n_labels, seed, share, intercept):
-    X, Y = wide_problem(n, n + extra, n_labels, seed=seed)
-    alpha = share * alpha_max(X, Y, estimator=LRML(fit_intercept=intercept))
-    model = LRML(1, alpha, ridge=0.1, fit_intercept=intercept).fit(X, Y)
-    truth = oracle(X, Y, model.theta_, alpha, 0.1, intercept)
-    b = np.where(model.unseen_labels_, 0.0, model.intercept_)  # -1 marks a label that was never seen
-    assert model.objective_ == pytest.approx(truth.objective(model.coef_, b), rel=1e-9)
-    assert model.rank_ <= n - intercept
-
-
-def test_features_of_very_different_scales(monkeypatch):
-    """Rounding of XXᵀ would swamp the small ones, so X itself is decomposed."""
-    X, _ = wide_problem()
-    X = X * np.geomspace(1.0, 1e7, X.shape[1])
-    Y = (X[:, :4] > np.median(X[:, :4], axis=0)).astype(int)  # small features decide
-    found = [MLFro(1e-3).fit(M, Y) for M in (X, sp.csr_array(X))]
-    take_road(monkeypatch, always("primal"))
-    expected = MLFro(1e-3).fit(X, Y)
-    for model in found:
-        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
-        np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), atol=1e-6)
 
 
 def test_squares_beyond_all_numbers_are_refused():

@@ -1,15 +1,11 @@
 """Searches over blocks of rows: the same decisions as in memory."""
 
-import pickle
 from itertools import pairwise
-from random import Random
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
@@ -26,7 +22,7 @@ from lrml import (
     MLTraceCV,
     SpectralRegressorCV,
 )
-from lrml.blocks import BlockError, BlockSource, Checkpoint, added
+from lrml.blocks import BlockError, Checkpoint
 from lrml.metrics import label_ranking_average_precision
 from model_checks import blocks_of
 
@@ -123,48 +119,6 @@ def test_more_rows_than_the_sample_holds(data, monkeypatch):
     for alpha, score in zip((0.5, 5.0), folds.cv_results_["split1_test_score"], strict=True):
         scores = MLFro(alpha).fit(X[train], Y[train]).decision_function(X[test])
         assert score == pytest.approx(label_ranking_average_precision(Y[test], scores), rel=1e-9)
-
-
-class Cluster(BlockSource):
-    """Blocks that are summed in any order, in pairs, and sent from process to process."""
-
-    def __init__(self, blocks, order):
-        self.blocks, self.order, self.merged = blocks, order, []
-
-    def _first_columns(self):
-        return self.door.check(self.blocks[0], 0, 0)[1]
-
-    def sum(self, part, *arguments, checkpoint=None):
-        columns = self.columns
-        starts = np.cumsum([0, *(len(block[0]) for block in self.blocks)])
-        door = self.checked(columns=columns).door
-        sums = []
-        for index in self.order:
-            block, _ = door.check(self.blocks[index], index, int(starts[index]))
-            sums.append(pickle.loads(pickle.dumps(part(block, *arguments))))
-        while len(sums) > 1:
-            self.merged += [(other, pickle.dumps(other)) for other in sums[1::2]]
-            sums = [added(*sums[i : i + 2]) if i + 1 < len(sums) else sums[i] for i in range(0, len(sums), 2)]
-        assert all(pickle.dumps(other) == before for other, before in self.merged)  # if a task is repeated
-        return sums[0]
-
-
-@settings(max_examples=10)
-@given(
-    edges=st.lists(st.integers(1, 399), min_size=1, max_size=6, unique=True).map(sorted),
-    random=st.randoms(use_true_random=False),
-    cv=st.sampled_from([None, 3, 0.25]),
-)
-@example(edges=[1, 2, 3, 4], random=Random(0), cv=3)
-def test_the_order_in_which_blocks_are_summed_does_not_matter(edges, random, cv, data):
-    search = LRMLCV(thetas=[0, 2], alphas=[0.0, 5.0], ridges=[0.1, 1.0], cv=cv)
-    blocks = blocks_of(data, edges)
-    order = random.sample(range(len(blocks)), len(blocks))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lrml.estimators._splits._LEAST_ROWS", 150)
-        patch.setattr("lrml.estimators._splits._MOST_NUMBERS", 150)
-        found = clone(search).fit_blocks(Cluster(blocks, order))
-        assert_same(found, search.fit_blocks(blocks), 1e-10)
 
 
 def test_a_run_that_was_killed_goes_on_with_the_same_bits(data, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import traceback
 
 import numpy as np
@@ -32,11 +31,6 @@ THE_BEST = ["factors_", "singular_values_", "rank_", "n_iter_", "objective_", "s
 @pytest.fixture(scope="module")
 def data(make_problem):
     return make_problem(70, 5, 4, seed=21)
-
-
-def table_of(model):
-    """The results without the dictionaries."""
-    return {name: column for name, column in model.cv_results_.items() if name != "params"}
 
 
 @SEARCHES
@@ -96,23 +90,6 @@ def test_frames_and_sparse_labels(data, model, fitted):
 
 
 @SEARCHES
-def test_clone_pickle_and_seed(data, model, fitted):
-    X, Y = data
-    model = clone(model)
-    before = model.get_params()
-    assert model.fit(X, Y) is model
-    assert all(value is before[name] for name, value in model.get_params().items())
-    assert fitted(clone(model)) == {}
-    loaded, same = pickle.loads(pickle.dumps(model)), clone(model).fit(X, Y)
-    for other in (loaded, same):
-        np.testing.assert_array_equal(other.decision_function(X), model.decision_function(X))
-        np.testing.assert_equal(table_of(other), table_of(model))
-    scores = clone(model).set_params(random_state=4).fit(X, Y).cv_results_["split0_test_score"]
-    assert not np.array_equal(scores, model.cv_results_["split0_test_score"])
-    assert model.set_params(cv=4).fit(X, Y).n_splits_ == 4
-
-
-@SEARCHES
 def test_a_failing_fit_changes_nothing(data, model, fitted):
     X, Y = data
     fresh, model = clone(model), clone(model).fit(X, Y)
@@ -129,16 +106,6 @@ def test_a_failing_fit_changes_nothing(data, model, fitted):
     assert fitted(fresh) == {}
     assert fitted(model).keys() == before.keys()
     assert all(value is before[name] for name, value in fitted(model).items())
-
-
-@SEARCHES
-def test_progress_goes_to_standard_error(data, model, capfd):
-    quiet = clone(model).fit(*data)
-    assert capfd.readouterr() == ("", "")
-    clone(model).set_params(verbose=1).fit(*data)
-    shown, total = capfd.readouterr(), 3 * len(quiet.cv_results_["params"])
-    assert shown.out == ""
-    assert f"{total} of {total} " in shown.err
 
 
 # Odd data

@@ -154,29 +154,6 @@ def test_scores_are_leave_one_out_scores_plus_leads_on_folds(data, found):
     np.testing.assert_array_equal(found.coef_, plain(**found.best_params_).fit(X, Y).coef_)
 
 
-def test_rows_without_weight_say_nothing(data):
-    X, Y = data
-    weights = np.random.default_rng(1).integers(0, 4, len(X)) / 2.0
-    some = weights > 0
-    with_junk = clone(SEARCH).fit(np.where(some[:, None], X, 1e3), Y, sample_weight=weights)
-    without = clone(SEARCH).fit(X[some], Y[some], sample_weight=weights[some])
-    assert with_junk.best_params_ == pytest.approx(without.best_params_, rel=1e-6)
-    np.testing.assert_allclose(with_junk.coef_, without.coef_, atol=1e-6)
-    assert with_junk.best_score_ == pytest.approx(without.best_score_, abs=1e-6)
-
-
-def test_kernels(data, found):
-    X, Y = data
-    through = clone(SEARCH).set_params(estimator=LRML(kernel="precomputed")).fit(X @ X.T, Y)
-    assert through.best_params_ == pytest.approx(found.best_params_)
-    np.testing.assert_allclose(through.decision_function(X @ X.T), found.decision_function(X), atol=1e-9)
-    bent = clone(SEARCH).set_params(estimator=LRML(kernel="rbf")).fit(X, Y)
-    assert {one["theta"] for one in bent.cv_results_["params"]} > {0}
-    same = plain(kernel="rbf", **bent.best_params_).fit(X, Y)
-    np.testing.assert_allclose(bent.decision_function(X), same.decision_function(X), atol=1e-9)
-    assert_consistent(bent)
-
-
 # What it tries
 
 
@@ -268,20 +245,6 @@ def test_low_rank_is_found(seed):
     assert_consistent(streamed)
 
 
-@pytest.mark.parametrize("targets", ["binary", "real"])
-@pytest.mark.parametrize("seed", range(2))
-def test_nothing_is_found_where_nothing_is(seed, targets):
-    rng = np.random.default_rng(seed)
-    X, Y = rng.standard_normal((200, 40)), rng.standard_normal((200, 20))
-    Y = Y if targets == "real" else (Y > 0.8).astype(float)
-    search = SpectralRegressorCV if targets == "real" else LRMLCV
-    found, ridge = (search(alphas=alphas, random_state=0).fit(X, Y) for alphas in (None, 0))
-    noise = np.sum(np.var(Y, axis=0))
-    assert (
-        found.best_params_["alpha"] == 0.0 or np.sum(found.coef_**2) < np.sum(ridge.coef_**2) + 0.01 * noise
-    )
-
-
 @pytest.mark.parametrize("blocks", [False, True])
 def test_the_smallest_is_within_a_standard_error(data, blocks):
     X, Y = data
@@ -296,15 +259,6 @@ def test_the_smallest_is_within_a_standard_error(data, blocks):
     # The error is that of the difference to the best ridge.
     error = small.cv_results_["error_test_score"][small.best_index_]
     assert small.best_score_ > best.best_score_ - 2.0 * max(error, best.search_["gain_error"])
-
-
-def test_given_thetas_are_fitted_though_folds_have_less_rank():
-    rng = np.random.default_rng(6)
-    X = rng.standard_normal((6, 20))
-    Y = (X @ rng.standard_normal((20, 12)) / np.sqrt(20) + rng.standard_normal((6, 12)) > 0.5).astype(int)
-    found = LRMLCV(thetas=[5], rule="smallest", random_state=0).fit(X, Y)
-    tried = {one["theta"] for one in found.cv_results_["params"] if one["alpha"] > 0}
-    assert tried <= {5}
 
 
 def test_ranks_beside_alphas_and_other_ridges_at_the_largest_rank():

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
-from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLTrace, MLTraceCV, metrics
+from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLTrace, metrics
 from lrml.datasets import make_low_rank_multilabel
 
 MODELS = {
@@ -106,28 +106,3 @@ def test_the_search_finds_small_models_by_itself(seed):
     # Of the difference to the best ridge, as is the error.
     assert small.best_score_ >= best.best_score_ - 2.5 * table["error_test_score"][small.best_index_]
     assert small.rank_ < best.rank_
-
-
-def test_a_stronger_trace_norm_makes_small_models():
-    made, _ = make_low_rank_multilabel(300, 30, 20, rank=4, noise=0.3, random_state=1)
-    model = MLTrace(loss="logistic", tol=0.01)
-    best, small = (
-        MLTraceCV(model, rule=rule, cv=0.3, random_state=0).fit(made.X, made.Y)
-        for rule in ("best", "smallest")
-    )
-    assert small.best_params_["alpha"] > best.best_params_["alpha"]
-    assert small.nbytes_ < best.nbytes_
-    largest = small.cv_results_["param_alpha"].max()
-    assert largest > small.best_params_["alpha"]  # one more was tried, and was not good enough
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_a_simpler_model_may_lose_the_error_on_folds_too(seed):
-    """Confirmation must not send a simple choice back to the ridge regression of full rank."""
-    made, _ = make_low_rank_multilabel(400, 30, 20, rank=4, noise=0.5, random_state=seed)
-    ranks = [
-        CPLSTCV(rule=rule, random_state=0).fit(made.X, made.Y).rank_
-        for rule in ("best", "one_standard_error", "smallest")
-    ]
-    assert ranks[0] >= ranks[1] >= ranks[2]
-    assert ranks[1] < 20

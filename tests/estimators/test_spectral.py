@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -104,25 +103,6 @@ def test_limits(data):
     np.testing.assert_array_equal(one_each.ridge_, ridges)
     said = np.arange(len(X)) @ (Y - one_each.predict(X)) ** 2
     assert one_each.objective_ == pytest.approx(said.sum() + ridges @ (one_each.coef_**2).sum(axis=1))
-
-
-def test_weights_of_targets_are_scales(data):
-    X, Y = data
-    D = np.random.default_rng(1).uniform(0.2, 4.0, Y.shape[1])
-    for params in (
-        {"ridge": 1.0},
-        {"kernel": "rbf", "gamma": 0.05, "ridge": 0.2},
-        {"space": "coefficients", "tol": 1e-12},
-    ):
-        model = SpectralRegressor(1, 5.0, target_weights=D, **params)
-        scaled = clone(model).set_params(target_weights=None).fit(X, Y * np.sqrt(D))
-        for targets in (Y, sp.csr_array(Y)):
-            found = clone(model).fit(X, targets)
-            np.testing.assert_allclose(found.predict(X), scaled.predict(X) / np.sqrt(D), rtol=1e-7)
-            assert found.objective_ == pytest.approx(scaled.objective_)
-    if len(X) > X.shape[1]:
-        warm = clone(model).set_params(warm_start=True).fit(X, Y)
-        assert warm.fit(X, Y).n_iter_ < clone(model).fit(X, Y).n_iter_
 
 
 # Penalties

@@ -1,14 +1,12 @@
 """Fits that read blocks in several passes: equal to fits to all rows, whatever the blocks."""
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
 from lrml import LRML, MLFro, MLTrace
-from lrml.blocks import BlockError, LocalBlocks
+from lrml.blocks import BlockError
 from lrml.core.arrays import Place
 
 READ_ONCE = r"iterator.*once"
@@ -73,15 +71,6 @@ def test_passes_over_blocks_equal_a_fit_to_all_rows(model, form, unknown):
         assert found.ridge_ == pytest.approx(whole.ridge_, rel=1e-9)  # the default one suits the rows
 
 
-def test_a_warm_start_saves_passes(data):
-    blocks = cut(data, 50, 100)
-    model = LRML(1, 2.0, ridge=0.1, loss="logistic", tol=1e-9, warm_start=True).fit_blocks(blocks)
-    cold = model.n_passes_
-    assert pickle.loads(pickle.dumps(model)).n_passes_ == cold
-    assert model.fit_blocks(blocks).n_passes_ < 0.5 * cold
-    assert not hasattr(model.fit(*data), "n_passes_")
-
-
 # Bad input
 
 
@@ -90,32 +79,6 @@ def test_an_iterator_can_be_read_once_only(model, unknown):
     with pytest.raises(ValueError, match=READ_ONCE):
         model.fit_blocks(iter(cut(unknown, 50)))
     assert not hasattr(model, "coef_")
-
-
-class Stored:
-    """An object that always returns the same iterator."""
-
-    def __init__(self, iterator):
-        self.iterator = iterator
-
-    def __iter__(self):
-        return self.iterator
-
-
-@pytest.mark.parametrize(
-    "hide", [Stored, lambda iterator: lambda: iterator, LocalBlocks], ids=["object", "function", "source"]
-)
-def test_an_iterator_in_disguise_is_read_whole_once(hide, data):
-    blocks = hide(iter(cut(data, 50, 100)))
-    model = LRML(1, 1.0)
-    if isinstance(blocks, LocalBlocks):
-        assert blocks.columns.n_labels == data[1].shape[1]  # reads the first block
-    assert model.fit_blocks(blocks).statistics_.n_rows == len(data[0])
-    if isinstance(blocks, LocalBlocks):
-        with pytest.raises(ValueError, match=READ_ONCE):
-            model.fit_blocks(blocks)
-    with pytest.raises(ValueError, match=READ_ONCE):
-        clone(model).set_params(loss="logistic").fit_blocks(hide(iter(cut(data, 50, 100))))
 
 
 class TurnsBad:
@@ -138,42 +101,6 @@ def test_a_block_that_turns_bad_in_a_later_pass_is_named(data):
         model.fit_blocks(TurnsBad(cut(data, 30, 80)))
     assert (caught.value.block, caught.value.row, caught.value.sums) == (2, 85, None)
     assert not hasattr(model, "coef_")
-
-
-# What travels
-
-
-class Wire(LocalBlocks):
-    """Blocks behind a wire: arguments and results are pickled, and counted."""
-
-    def __init__(self, blocks):
-        super().__init__(blocks)
-        self.sent, self.back = [], []
-
-    def sum(self, part, *arguments, checkpoint=None):
-        packed = pickle.dumps((part, arguments))
-        self.sent.append(len(packed))
-        part, arguments = pickle.loads(packed)
-        found = pickle.dumps(super().sum(part, *arguments))
-        self.back.append(len(found))
-        return pickle.loads(found)
-
-
-def test_a_round_sends_coefficients_and_gets_slopes_back():
-    rng = np.random.default_rng(0)
-    d, n_labels = 120, 150
-    X = rng.standard_normal((300, d))
-    Y = X @ rng.standard_normal((d, 3)) @ rng.standard_normal((3, n_labels)) > 5.0
-    model = LRML(2, 30.0, ridge=1.0, loss="logistic", tol=1e-3)
-    # `checked` copies the source, but not the lists.
-    wire = Wire([(X[:200], Y[:200]), (X[200:], Y[200:])])
-    found = model.fit_blocks(wire)
-    assert len(wire.sent) == found.n_passes_
-    assert_same(found, LRML(2, 30.0, ridge=1.0, loss="logistic", tol=1e-3).fit(X, Y), 1e-4, 0.05)
-    room = 2_000  # for names and shapes
-    assert wire.sent[-1] <= 8 * (d * n_labels + n_labels) + room
-    assert wire.back[-1] <= 8 * (d * n_labels + 2 * n_labels + 1) + room
-    assert wire.back[0] <= 8 * (d * d + 4 * d + 2 * n_labels) + room
 
 
 # Wide data, least squares
@@ -212,22 +139,6 @@ def test_wide_data_in_a_subspace_equal_the_dual_solution(model, form, wide):
     assert isinstance(model, MLTrace) or found.theta_ == exact.theta_
 
 
-def test_a_subspace_of_columns_that_single_precision_cannot_hold():
-    """The objective was up to 36 times too large, without a warning."""
-    rng = np.random.default_rng(0)
-    X = sp.random_array((400, 800), density=0.05, rng=rng).toarray()
-    Y = (X @ rng.normal(size=(800, 5)) > 0.3).astype(int)
-    X[:, 1::2] += 1e4
-    exact = LRML(1, 1.0, ridge=10.0, fit_intercept=False).fit(X, Y)
-    found = clone(exact).set_params(solver="compressed").fit_blocks([(X[:90], Y[:90]), (X[90:], Y[90:])])
-    tail = np.linalg.svd(found.coef_, compute_uv=False)[1:]
-    reached = ((Y - found.decision_function(X)) ** 2).sum() + tail.sum() + 10.0 * (found.coef_**2).sum()
-    # The problem is not convex: another path may end a little lower.
-    assert 0.98 < reached / exact.objective_ < 1.003
-    assert found.objective_ == pytest.approx(reached, rel=0.01)  # large sums that cancel leave few digits
-    assert found.compression_gap_ < 1e-3
-
-
 def test_without_room_for_the_moments_a_ridge_regression_is_found_in_a_subspace(wide, monkeypatch):
     X, Y, w = wide
     exact = MLFro(1.0).fit(X, Y, w)
@@ -239,22 +150,6 @@ def test_without_room_for_the_moments_a_ridge_regression_is_found_in_a_subspace(
     unknown = np.where(np.arange(720).reshape(90, 8) == 700, np.nan, Y)
     with pytest.raises(ValueError, match="d = 400 "):
         MLFro(1.0).fit_blocks(cut((X, unknown, w), 50))
-
-
-def test_labels_count_where_sums_must_fit_into_memory(monkeypatch):
-    """XᵀX of 60 features takes nothing; XᵀY and the solve with 1,500 labels do."""
-    rng = np.random.default_rng(3)
-    topic = rng.integers(0, 3, (200, 1))
-    X = 1.0 * (rng.random((200, 60)) < np.where(np.arange(60) % 3 == topic, 0.3, 0.02))
-    Y = 1.0 * (rng.random((200, 1500)) < np.where(np.arange(1500) % 3 == topic, 0.2, 0.01))
-    model, blocks = LRML(2, 40.0, ridge=1.0, tol=1e-6), cut((X, Y, np.ones(200)), 70, 130)
-    once = clone(model).fit_blocks(blocks)
-    assert not hasattr(once, "n_passes_")
-    memory = 4_000_000  # less than 8 · 60 · (3 · 60 + 5 · 1500 + 24 · 60)
-    monkeypatch.setattr(Place, "memory", memory)
-    passes = clone(model).fit_blocks(blocks)
-    assert passes.n_passes_ > 10
-    assert passes.objective_ == pytest.approx(once.objective_, rel=5e-4)
 
 
 @pytest.mark.parametrize("model", [LRML(0.9, 40.0), LRML(2, 0.0), MLFro(1.0)], ids=repr)
@@ -269,9 +164,3 @@ def test_a_rank_that_does_not_fit_into_memory_is_refused_after_one_look(model, m
     with pytest.raises(ValueError, match="1500 labels"):
         model.fit_blocks(blocks)
     assert len(reads) <= 2  # the first block, for its shape, and one look at all
-
-
-def test_unknown_labels_of_data_that_is_not_so_wide_are_read_by_rows(unknown):
-    by_rows = LRML(1, 2.0, ridge=0.1, tol=1e-9)
-    found = clone(by_rows).set_params(solver="compressed").fit_blocks(cut(unknown, 60))
-    assert_same(found, by_rows.fit(*unknown))

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
-from lrml.core import subspace
+from lrml import CPLST, LEML, LRML, PLST, MLFro
 from lrml.core.coordinates import DualLift, RidgeRegressions, coordinates_of
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.datasets import make_low_rank_multilabel
 from lrml.solvers import Factors, solve
 from model_checks import WEIGHTS
 from roads import take_road
@@ -32,7 +30,6 @@ SETTINGS = pytest.mark.parametrize(
     [("unweighted", True), ("weighted", False), ("some without weight", True)],
 )
 SHAPES = pytest.mark.parametrize("shape", [(300, 700), (700, 300)], ids=["wide", "tall"])
-SMALL = pytest.mark.parametrize("shape", [(150, 260), (260, 150)], ids=["wide", "tall"])
 MARGINS = pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 
 
@@ -95,24 +92,6 @@ def test_compressed_fits_end_at_the_exact_objective(
         np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-6)
         scores = X @ (U * s) @ V.T + found.intercept_
         np.testing.assert_allclose(found.decision_function(X), scores, atol=1e-8)
-
-
-@SETTINGS
-@SMALL
-def test_leml_in_a_subspace_is_reduced_rank_regression(always_compressed, shape, fit_intercept, weights):
-    """Eckart and Young, for the ridge regression of Y with its rows and √ridge·I as examples."""
-    X, Y = text_like(*shape)
-    w = WEIGHTS[weights](shape[0])
-    found = LEML(5, ridge=0.3, fit_intercept=fit_intercept).fit(X, Y, w)
-    w = np.ones(shape[0]) if w is None else w
-    A, B = (
-        np.sqrt(w)[:, None] * (M - fit_intercept * np.average(M, axis=0, weights=w)) for M in (X.toarray(), Y)
-    )
-    A, B = np.vstack([A, np.sqrt(0.3) * np.eye(shape[1])]), np.vstack([B, np.zeros((shape[1], 20))])
-    values = np.linalg.svd(np.linalg.qr(A)[0].T @ B, compute_uv=False)
-    expected = np.sum(B**2) - np.sum(values[:5] ** 2)
-    assert (found.rank_, found.converged_) == (5, True)
-    assert 1 - 1e-9 < found.objective_ / expected < 1 + found.compression_gap_ + 1e-7
 
 
 @settings(max_examples=20)
@@ -186,20 +165,6 @@ def test_little_to_learn(values, fit_intercept, shape):
                 assert np.isfinite(found.coef_).all()
 
 
-@pytest.mark.parametrize(("theta", "alpha", "ridge"), [(0, 1.0, 0.0), (0, 0.0, 0.1), (2, 1.0, 0.1)])
-def test_a_feature_that_outweighs_all_others_hides_no_gap(theta, alpha, ridge):
-    """Most of a residual may lie along one large eigenvalue; what is left of it still counts."""
-    X, Y = text_like(260, 150, 8)
-    scaled = sp.csr_array(X @ sp.diags_array(np.where(np.arange(150) == 3, 1e4, 1.0)))
-    for Z, fit_intercept in [(scaled, True), (X.toarray() + 1e3, False)]:
-        model = LRML(theta, alpha, ridge=ridge, fit_intercept=fit_intercept, tol=1e-6)
-        exact, found = clone(model).fit(Z, Y), clone(model).set_params(solver="compressed").fit(Z, Y)
-        residual = Y - found.decision_function(Z)
-        tail = np.linalg.svd(found.coef_, compute_uv=False)[theta:]
-        reached = (residual**2).sum() + ridge * (found.coef_**2).sum() + alpha * tail.sum()
-        assert abs(reached / exact.objective_ - 1) <= found.compression_gap_ + 1e-5 < 1e-3
-
-
 # A subspace, other losses
 
 
@@ -238,29 +203,6 @@ def test_the_certificate_of_other_losses_is_true(
 
 
 # Very many labels
-
-
-@pytest.fixture(scope="module", params=[(200, 300), (300, 200)], ids=["wide", "tall"])
-def many_labels(request):
-    """Return data with more labels than directions that a first subspace has, and the exact road."""
-    dataset, _ = make_low_rank_multilabel(
-        *request.param, 700, rank=8, cardinality=4.0, density=0.1, random_state=0
-    )
-    return dataset.X, dataset.Y, "dual" if request.param[0] < request.param[1] else "primal"
-
-
-@pytest.mark.parametrize("alpha", [4.0, 2.0])
-def test_directions_that_a_first_subspace_lacks_are_found(many_labels, monkeypatch, alpha):
-    """A solution of rank 50 to 200, in a subspace that begins with 8 directions."""
-    X, Y, road = many_labels
-    monkeypatch.setattr(subspace, "COLUMNS", 8)
-    monkeypatch.setattr(subspace, "_MORE_DIRECTIONS", 8)
-    found, exact = (
-        MLTrace(alpha, ridge=0.5, solver=solver, tol=1e-6).fit(X, Y) for solver in ("compressed", road)
-    )
-    assert exact.rank_ > 16
-    assert -1e-6 < found.objective_ / exact.objective_ - 1 <= 1.1 * found.compression_gap_ + 1e-5
-    assert found.compression_gap_ <= 5e-4
 
 
 def test_no_matrix_with_a_row_for_every_label_and_a_column_for_every_label_or_feature():

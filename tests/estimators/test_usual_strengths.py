@@ -193,32 +193,6 @@ def test_the_default_alpha_is_the_noise_along_the_best_ridge(data, kind, loss, f
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
-@pytest.mark.parametrize("kind", [LRML, MLTrace, MLFro, LEML])
-def test_the_scale_of_features_does_not_change_default_predictions(data, kind, loss):
-    X, Y = data
-    usual = kind(loss=loss, tol=1e-8).fit(X, Y)
-    for scale in (1e-3, 1e3):
-        scaled = kind(loss=loss, tol=1e-8).fit(scale * X, Y)
-        np.testing.assert_allclose(scaled.decision_function(scale * X), usual.decision_function(X), atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "model", [LRML(space="coefficients"), LRML(loss="logistic"), LEML(3), LEML(3, loss="logistic")]
-)
-def test_small_weights_act_by_their_ratios_and_whole_ones_as_repetitions(data, model):
-    X, Y = data
-    weights = np.random.default_rng(0).integers(1, 4, len(X))
-    for some in (np.ones(len(X)), weights / weights.max()):
-        usual = strengths(clone(model).fit(X, Y, sample_weight=some))
-        for scale in (1 / len(X), 0.03):
-            scaled = strengths(clone(model).fit(X, Y, sample_weight=scale * some))
-            assert np.divide(scaled, scale) == pytest.approx(usual)
-    repeated = np.repeat(np.arange(len(X)), weights)
-    expected = strengths(clone(model).fit(X[repeated], Y[repeated]))
-    assert strengths(clone(model).fit(X, Y, sample_weight=weights)) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("kind", [LRML, MLTrace, LEML])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_blocks_and_sums_have_the_default_strengths_of_all_their_rows(data, kind, loss, fit_intercept):

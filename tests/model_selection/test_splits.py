@@ -97,17 +97,6 @@ def test_folds_are_an_outcome_of_the_published_pseudo_code(Y, data):
     assert is_possible_outcome(Y, ones, chance, spare_full=False, any_label=True)
 
 
-@given(label_matrices, st.data())
-def test_unequal_split_follows_the_documented_addition(Y, data):
-    n_test = data.draw(st.integers(1, len(Y) - 1))
-    train, test, *_ = iterative_train_test_split(np.arange(len(Y)), Y, test_size=n_test, random_state=0)
-    subsets = np.zeros(len(Y), dtype=int)
-    subsets[test] = 1
-    assert 0 < len(test) < len(Y)
-    assert sorted([*train, *test]) == list(range(len(Y)))
-    assert is_possible_outcome(Y, [len(Y) - n_test, n_test], subsets, spare_full=True, any_label=True)
-
-
 # ---- what is guaranteed ----
 
 

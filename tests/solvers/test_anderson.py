@@ -52,11 +52,3 @@ def test_every_extrapolation_is_the_least_squares_combination_of_the_last_differ
     function, _ = linear_map(seed, 40, contraction=0.99)
     y, pairs = run(Anderson(memory), function, np.zeros(40), steps)
     assert_allclose(y, by_least_squares(pairs, memory), rtol=1e-4, atol=1e-4)
-
-
-def test_forgetting_begins_anew():
-    used, (other, _), (function, _) = Anderson(3), linear_map(2, 30), linear_map(1, 30)
-    run(used, other, np.ones(30), 7)
-    used.count = 0
-    again, fresh = (run(one, function, np.zeros(30), 6)[0] for one in (used, Anderson(3)))
-    np.testing.assert_array_equal(again, fresh)

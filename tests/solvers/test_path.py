@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from threadpoolctl import threadpool_limits
 
 import contracts
 from contracts import make_problem
@@ -114,15 +113,3 @@ def test_a_path_is_the_same_in_every_place(place):
             assert_allclose(one.sigma, other.sigma, rtol=1e-5, atol=1e-9)
         assert one.objective == pytest.approx(other.objective, rel=1e-10)
         assert one.status is other.status
-
-
-def test_nothing_depends_on_the_number_of_threads():
-    problems = [make_problem(seed, ridge=0.1 * seed) for seed in range(5)]
-    points = [(problem, TailSum(2, alpha)) for alpha in (4.0, 1.0, 0.5) for problem in problems]
-    found = []
-    for threads in (1, 2):
-        with threadpool_limits(threads, user_api="blas"):
-            found.append([matrix(point) for point in path(points, tol=1e-8)])
-    for one, other in zip(*found, strict=True):
-        assert_allclose(one, other, atol=1e-9)
-    assert solve_path([], lambda index, point: index) == []

@@ -11,7 +11,7 @@ from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Mask, Rows
-from lrml.solvers import SUCCESSES, solve, solve_rows
+from lrml.solvers import solve, solve_rows
 
 
 def make(X, Y, known=None, ridge=0.0, loss="squared"):
@@ -60,23 +60,3 @@ def test_known_labels_end_at_the_closed_form(theta):
     other = problem.with_ridge(2.0)
     exact = solve(closed.with_ridge(2.0), penalty, space="predictions")
     assert solve_rows(other, penalty, tol=1e-12).objective == pytest.approx(exact.objective, rel=1e-9)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_other_losses_come_free(loss):
-    """Newton ends where proximal gradient does, and no point nearby is better."""
-    X, Y, known, _ = row_arrays(60, 5, 4)
-    problem = make(X, Y, known, ridge=0.5, loss=loss)
-    found = solve_rows(problem, TraceNorm(1.0), tol=1e-10)
-    slow = solve_rows(problem, TraceNorm(1.0), solver="apg", tol=1e-10, max_iter=20_000)
-    assert found.status in SUCCESSES
-    assert found.objective == pytest.approx(slow.objective, rel=1e-8)
-    assert found.n_iter < slow.n_iter
-
-
-def test_gradients_are_those_of_the_value():
-    X, Y, known, _ = row_arrays(30, 4, 3)
-    problem, random = make(X, Y, known, ridge=0.5), np.random.default_rng(0)
-    V, D = (random.standard_normal(problem.shape) for _ in range(2))
-    slope = (problem.value(V + 1e-5 * D) - problem.value(V - 1e-5 * D)) / 2e-5
-    assert np.sum(problem.gradient(V) * D) == pytest.approx(slope, rel=1e-6)

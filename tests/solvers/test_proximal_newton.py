@@ -11,8 +11,7 @@ from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Mask, Rows
-from lrml.solvers import Status, point_at, solve, solve_rows
-from lrml.solvers.proximal_newton import Model, ProximalNewton, Reduced
+from lrml.solvers import Status, solve, solve_rows
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
 MASKED = pytest.mark.parametrize("masked", [False, True], ids=["full", "masked"])
@@ -113,19 +112,6 @@ def test_a_start_that_is_stationary_ends_at_once(loss, dtype):
     assert again.objective == pytest.approx(found.objective, rel=1e-2)
 
 
-def test_comes_to_rest_where_nothing_is_better():
-    problem, penalty, phase = make(LOSSES["squared"]), TailSum(L, 1.0), ProximalNewton()
-    V = solve_rows(problem, penalty, tol=1e-24).solution
-    phase.start(problem, penalty, point_at(problem, penalty, V, np.linalg.svd(V[1:], compute_uv=False)))
-    assert [phase.step() for _ in range(10)][-1] is None
-
-
-def test_repeated_labels_do_not_add_to_the_rank():
-    X, Y, _, _ = row_arrays(50, D, L)
-    problem = RowProblem(Rows(X, np.c_[Y, Y[:, :2]]), LOSSES["logistic"], 0.1)
-    assert len(solve_rows(problem, TailSum(L, 0.0), tol=1e-12).factors.s) == L
-
-
 @pytest.mark.parametrize(
     ("seed", "loss", "alpha", "best_known"),
     [(29, "squared_hinge", 10.0, 305.70), (39, "logistic", 3.0, 210.85)],
@@ -151,26 +137,3 @@ def test_features_of_many_scales_end_on_no_plateau(seed, loss, alpha, best_known
     assert model.converged_
     assert objective <= 1.01 * best_known
     assert model.n_iter_ <= 250
-
-
-def test_rounding_leaves_the_curvature_of_an_intercept_positive():
-    """The last pairs may have shown none: what single precision then subtracts can exceed what is left."""
-    vectors = np.array([[[1.0, 3.0], [1.0, 3.0]]], dtype=np.float32)
-    vectors[0, 1] = np.nextafter(vectors[0, 0], np.float32(9.0))  # y yᵀ − a aᵀ is below zero
-    model = Model(np.full((1, 2), 1e-9), vectors, np.array([1.0, -1.0]))
-    assert model.product(np.array([[1.0, 0.0]]))[0, 0] < 0
-    reduced = Reduced.of(model, np.array([[0.5], [0.1]]))
-    assert (reduced.corner > 0).all()
-    assert np.isfinite(reduced.beyond.vectors).all()
-    assert np.isfinite(reduced.gradient).all()
-
-
-def test_labels_without_curvature_keep_some_in_the_model():
-    """Perfectly separated labels have a flat loss; their model must not vanish, step by step."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 60))
-    Y = (X @ rng.standard_normal((60, 4)) > 0).astype(float)
-    problem = RowProblem(Rows(X, Y), LOSSES["squared_hinge"])
-    result = solve_rows(problem, TailSum(2, 1e-6), tol=0.0, max_iter=60)
-    assert np.isfinite(result.solution).all()
-    assert problem.learnt["kappa"].min() >= 1e-3

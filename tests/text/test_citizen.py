@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -14,7 +14,6 @@ from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import estimator_html_repr, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import LRML, MLFro, TextTagger, predict_top_k
@@ -52,19 +51,6 @@ def test_parameters_of_default_parts_can_be_set():
     assert tagger.model.alpha == 3.0
     with pytest.raises(ValueError, match="Invalid parameter 'alpha_'"):
         TextTagger().set_params(model__alpha_=3)
-
-
-def test_its_tags_and_its_picture(documents):
-    tagger = TextTagger(MLFro(0.1))
-    tags = get_tags(tagger)
-    assert tags.input_tags.string
-    assert not tags.input_tags.two_d_array
-    assert tags.target_tags.required
-    assert not is_classifier(tagger)  # or scikit-learn would refuse tag lists
-    assert not is_regressor(tagger)
-    for one in (tagger, tagger.fit(*documents), TextTagger()):
-        assert "TextTagger" in estimator_html_repr(one)
-    assert "MLFro" in estimator_html_repr(tagger)
 
 
 def test_top_k_through_pipelines_and_searches(documents):

@@ -136,12 +136,6 @@ def test_unknown_entries_and_weights_pass_to_the_model(documents, tagger):
     assert some.score(documents.texts, Y) == pytest.approx(same.score(X, Y))
 
 
-def test_a_text_without_a_known_word_gets_the_intercepts(tagger):
-    scores = tagger.decision_function(["zzz", ""])
-    np.testing.assert_array_equal(scores, np.tile(tagger.model_.intercept_, (2, 1)))
-    assert tagger.explain("zzz", "game") == []
-
-
 def test_explanations_add_up_to_the_score(tagger):
     text = "convert a chess server to text"
     for column, tag in enumerate(tagger.classes_):
@@ -152,14 +146,6 @@ def test_explanations_add_up_to_the_score(tagger):
         assert total == pytest.approx(tagger.decision_function([text])[0, column])
         assert tagger.explain(text, tag, n=2) == parts[:2]
     assert tagger.explain(text, "game", n=1)[0][0] == "chess"
-
-
-def test_features_without_names_are_numbered(documents):
-    tagger = TextTagger(MLFro(0.1), vectorizer=HashingVectorizer(n_features=32)).fit(*documents)
-    (name, _), *_ = tagger.explain("chess", "game")
-    assert name == f"feature {tagger.transform(['chess']).indices[0]}"
-    tagger.set_params(vectorizer=TfidfVectorizer()).fit(*documents)
-    assert tagger.explain("chess", "game", n=1)[0][0] == "chess"
 
 
 def test_probabilities_come_with_the_logistic_loss(documents, tagger):

@@ -83,18 +83,6 @@ def test_verdicts_of_the_printed_bounds(problem):
     assert rows["printed, Theorem 3"]["lower"] == pytest.approx(reached)  # less than the tail sum
 
 
-def test_coefficients_alone_will_do_and_a_seed_repeats_a_report(problem):
-    X, Y = problem
-    model = LRML(2, 3.0).fit(X, Y)
-    plain = SimpleNamespace(coef_=model.coef_, theta_=2)
-    options = {"n_draws": 5, "n_local_draws": 2}
-    ours, again, alone = (bound_report(one, X, random_state=3, **options) for one in (model, model, plain))
-    assert str(ours) == str(again)
-    assert [row["value"] for row in alone.rows] == pytest.approx([row["value"] for row in ours.rows])
-    free = bound_report(model, X, theta=0, **options).facts
-    assert (free["theta"], free["tail_sum"]) == (0, pytest.approx(model.singular_values_.sum()))
-
-
 def test_models_that_cannot_be_judged_are_refused(problem):
     X, Y = problem
     with pytest.raises(ValueError, match="Call fit"):
