@@ -110,12 +110,6 @@ def test_errors_are_one_message_and_leave_nothing(tmp_path, monkeypatch, toy, ca
     assert sorted(os.listdir()) == before
 
 
-def test_control_characters_of_names_are_escaped(tmp_path, call):
-    run = call("describe", tmp_path / "\x1b[31mred.svm")
-    assert "\x1b" not in run.stderr
-    assert r"\x1b[31mred.svm" in run.stderr
-
-
 @pytest.mark.parametrize(
     ("name", "partner"),
     [("out.arff", "out.xml"), ("out.npz", None)],
@@ -143,21 +137,6 @@ def test_convert_names_its_files_and_replaces_none_unasked(
         assert read_dataset(target).n_train == 4
 
 
-@pytest.mark.parametrize(("name", "keeps"), [("a.xmc", False), ("a.svm", False), ("a.npz", True)])
-def test_a_split_that_a_format_cannot_hold_is_told(tmp_path, toy, call, name, keeps):
-    write_dataset(toy, tmp_path / "toy.npz")
-    assert bool(call("convert", tmp_path / "toy.npz", tmp_path / name).stderr) != keeps
-
-
-@pytest.mark.real_data
-def test_options_may_stand_before_the_action(mulan_home, call):
-    after = call("describe", "emotions", "--json", "--data-home", mulan_home)
-    before = call("--json", "--data-home", mulan_home, "describe", "emotions")
-    assert before.returncode == 0
-    assert before.stdout == after.stdout
-    assert json.loads(before.stdout)["instances"] == 593
-
-
 def test_options_of_the_readers(tmp_path, call):
     table, svm, test = tmp_path / "t.csv", tmp_path / "t.svm", tmp_path / "u.svm"
     table.write_text("a|b|red\n1|0|yes\n0|2|no\n")
@@ -176,22 +155,6 @@ def test_options_of_the_readers(tmp_path, call):
     ):
         found = json.loads(call("describe", svm, *extra, "--json").stdout)
         assert (found["instances"], found["attributes"], found["labels"]) == shape
-
-
-@pytest.mark.real_data
-def test_fetch_goes_on_after_a_failure(tmp_path, mulan_home):
-    home, cache = tmp_path / "home", tmp_path / "cache"
-    home.mkdir()
-    (home / "emotions").symlink_to(mulan_home / "emotions")
-    arguments = ("fetch", "bibtex", "emotions", "emotions", "--data-home", home)
-    run = lrml(*arguments, "--json", LRML_CACHE=str(cache))
-    assert run.returncode == 2
-    failed, fetched = json.loads(run.stdout)
-    assert (failed["name"], failed["status"]) == ("bibtex", "failed")
-    assert "cannot be downloaded" in failed["error"]
-    assert (fetched["name"], fetched["status"], len(fetched["files"])) == ("emotions", "data home", 3)
-    assert "error: bibtex could not be fetched, 1 of 2" in run.stderr
-    assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
 def test_fetch_without_a_network_says_so_for_each_and_leaves_no_files(tmp_path, monkeypatch, call):

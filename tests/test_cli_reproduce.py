@@ -9,7 +9,6 @@ import select
 import shutil
 import signal
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote
 
@@ -20,7 +19,7 @@ from failing_work import fail_in_one_cell
 from forking import CAN_FORK, Program, quick_workers
 from forking import run_program as program
 from lrml.cli import main
-from waiting import living, wait_until
+from waiting import wait_until
 
 TABLES = ["counts", "equal_rank", "ranks", "table2", "table2_tuned", "times"]
 TABLE2 = ("reproduce", "table2", "--protocol", "tuned", "--seeds", "1")
@@ -206,37 +205,6 @@ def test_wrong_arguments(arguments, message, capsys):
     assert message in error
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["fig3", "--datasets", "bibtex", "corel5k"], "--datasets is bibtex, corel5k, but fig3"),
-        (["fig2", "--protocol", "kernel"], "--protocol is kernel, but fig2"),
-    ],
-)
-def test_a_choice_that_leaves_nothing_to_do(arguments, message, tmp_path, capsys):
-    assert main(["reproduce", *arguments, "--out", str(tmp_path / "new")]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith(f"lrml reproduce: error: {message}")
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("place", ["a file", "below a file", "locked"])
-def test_out_that_cannot_be_written(place, tmp_path, capsys):
-    (tmp_path / "file").write_text("mine")
-    if place == "locked":
-        tmp_path.chmod(0o555)
-        if os.access(tmp_path, os.W_OK):
-            pytest.skip("this user may write everywhere")
-    target = tmp_path / {"a file": "file", "below a file": "file/new", "locked": "new"}[place]
-    assert main(["reproduce", "--out", str(target)]) == 2
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err.count("\n")) == ("", 1)
-    assert printed.err.startswith("lrml reproduce: error: ")
-    assert str(target) in printed.err
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 def table1(folder, *more):
     """Run the smallest target that has a cell, in this process."""
     return main(["reproduce", "table1", "--jobs", "1", "--no-plots", "--out", str(folder), *more])
@@ -247,13 +215,6 @@ def test_no_plots_means_tables_only(tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
     assert sorted(os.listdir(tmp_path)) == ["cells", "tables"]
     assert os.listdir(tmp_path / "tables") == ["table1.csv"]
-
-
-def test_output_survives_an_ascii_only_stream(tmp_path, monkeypatch):
-    with open(tmp_path / "printed", "w", encoding="ascii") as stream:
-        monkeypatch.setattr(sys, "stdout", stream)
-        assert table1(tmp_path / "out") == 0
-    assert "wrote 1 files" in (tmp_path / "printed").read_text(encoding="ascii")
 
 
 def test_a_failing_disk_is_one_line(tmp_path, capsys, monkeypatch):
@@ -268,19 +229,6 @@ def test_a_failing_disk_is_one_line(tmp_path, capsys, monkeypatch):
     assert printed.err.count("\n") == 1
     assert os.listdir(tmp_path / "tables") == []
     assert len(os.listdir(tmp_path / "cells")) == 1  # what is finished is kept
-
-
-def test_figure_3(tmp_path):
-    found = program("reproduce", "fig3", "--datasets", "yeast", "--no-plots", "--out", tmp_path)
-    assert (found.returncode, without_progress(found.stderr)) == (0, "")
-    assert re.search(r"^Figure 3: .*: \de-\d\d and \de-\d\d ", found.stdout, re.MULTILINE)
-
-
-@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
-def test_a_reader_that_has_seen_enough(tmp_path):
-    found = Program("reproduce", "table1", "--no-plots", "--out", tmp_path, unread=True).result()
-    assert (found.returncode, without_progress(found.stderr)) == (141, "")
-    assert len(os.listdir(tmp_path / "tables")) == 1  # files come before output
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="needs fork")
@@ -298,52 +246,3 @@ def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path):
         "lrml reproduce: interrupted; no file is half-written.\n"
     )
     assert not (tmp_path / "tables").exists()
-
-
-def test_a_data_home_must_exist(tmp_path, capsys):
-    assert main(["reproduce", "table1", "--out", str(tmp_path), "--data-home", str(tmp_path / "typo")]) == 2
-    assert "--data-home " in capsys.readouterr().err
-
-
-# Killed runs
-
-ARGUMENTS = ("reproduce", "fig2", "--seeds", "1", "--jobs", "2", "--out")
-N_CELLS = 14
-# What a run that was killed may leave, and what is somebody else's.
-REMAINS = ("tables/.ranks.csv.99999999.part", "cells/.a.npz.99999999.part", ".report.html.9.part")
-FOREIGN = ("notes.part", "tables/.hidden")
-
-
-def kill_when(condition, folder):
-    """Run until something has come to pass; then kill the parent, and it alone."""
-    process = Program(*ARGUMENTS, folder)
-    wait_until(lambda: condition() or process.poll() is not None)
-    process.send_signal(signal.SIGKILL)
-    process.result()
-    wait_until(lambda: not living(process.pid))
-    return process.returncode == -signal.SIGKILL
-
-
-@pytest.mark.skipif(not CAN_FORK or not Path("/proc/self/stat").exists(), reason="forks and /proc of Linux")
-def test_a_run_that_is_killed_twice_ends_with_the_same_files(tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run = program(*ARGUMENTS, whole)
-    assert (run.returncode, without_progress(run.stderr)) == (0, "")
-    expected = comparable(contents(whole))
-    for condition in (
-        lambda: len(list(killed.glob("cells/*.npz"))) >= N_CELLS // 2,
-        lambda: any((killed / "tables").glob("*.csv")),  # the report is being written
-    ):
-        before = contents(killed) if killed.exists() else {}
-        assert kill_when(condition, killed)
-        assert before.items() <= contents(killed).items()  # nothing is computed or written anew
-    for name in (*REMAINS, *FOREIGN):
-        (killed / name).parent.mkdir(exist_ok=True)
-        (killed / name).write_text("half a file")
-    again = program(*ARGUMENTS, killed)
-    assert (again.returncode, without_progress(again.stderr)) == (0, "")
-    assert again.stdout == run.stdout.replace(str(whole), str(killed))
-    for name in FOREIGN:
-        (killed / name).unlink()
-    assert comparable(contents(killed)) == expected
-    assert len(list(killed.glob("cells/*"))) == N_CELLS

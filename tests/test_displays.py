@@ -61,15 +61,6 @@ def test_spectrum_shows_every_value_and_where_the_tail_begins(data):
     assert len(SpectrumDisplay.from_estimator(MLFro().fit(*data)).ax_.lines) == 0  # no tail
 
 
-def test_a_long_spectrum_is_a_line_with_its_tail_filled():
-    sigma = np.linspace(9, 1, 200)
-    display = SpectrumDisplay(sigma, theta=50).plot()
-    np.testing.assert_array_equal(display.ax_.lines[0].get_ydata(), sigma)
-    (filled,) = display.ax_.collections
-    assert filled.get_paths()[0].vertices[:, 0].min() == 51
-    assert display.figure_ is display.ax_.figure
-
-
 def test_convergence_is_the_history(data):
     model = LRML(2, 3.0).fit(*data)
     ax = plt.subplots()[1]
@@ -106,25 +97,6 @@ def test_heat_map_has_the_best_score_of_each_cell(search):
     (frame,) = display.ax_.patches
     chosen = [0, 1, 3].index(search.best_params_["theta"])
     assert frame.get_y() == chosen - 0.5
-
-
-def test_a_grid_with_holes_and_other_axes(search):
-    results = {
-        "param_theta": np.array([0, 1, 0]),
-        "param_alpha": np.array([1.0, 1.0, 2.0]),
-        "mean_test_f1": np.array([0.1, 0.2, 0.3]),
-        "mean_test_auc": np.array([0.6, 0.5, 0.4]),
-    }
-    display = PathDisplay(results).plot(scoring="auc")
-    cells = display.ax_.images[0].get_array()
-    np.testing.assert_array_equal(cells.mask, [[False, False], [False, True]])
-    assert cells[1, 0] == 0.5
-    display = PathDisplay.from_estimator(search, x="ridge", y="theta")
-    assert display.ax_.get_xlabel() == "ridge"
-    with pytest.raises(ValueError, match=r"^scoring .*'auc'.*'x'"):
-        PathDisplay(results).plot(scoring="x")
-    with pytest.raises(ValueError, match=r"^x .*'alpha'.*'rank'"):
-        PathDisplay(results).plot(x="rank")
 
 
 def test_one_parameter_is_a_line(data):

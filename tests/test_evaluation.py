@@ -6,12 +6,9 @@ import json
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn.metrics as skm
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 from sklearn.calibration import calibration_curve
 
@@ -126,22 +123,6 @@ def test_f1_macro_of_labels_that_occur():
     assert np.isnan(assess([[0], [0]], [[1.0], [0.0]], n_bootstrap=0).f1_macro_of_occurring)
 
 
-@settings(max_examples=25)
-@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(2, 30), st.booleans())
-def test_resampling_sparse_and_dense_cells(seed, n_labels, n_rows, everything):
-    """With everything predicted the counts are kept dense, and F1 has a closed form."""
-    rng = np.random.default_rng(seed)
-    Y = (rng.random((n_rows, n_labels)) < 0.3).astype(int)
-    S = np.full(Y.shape, 1.0 if everything else 0.0)
-    found = assess(sp.csr_array(Y), S, n_bootstrap=20, random_state=seed)
-    if everything:
-        share = Y.mean()
-        assert found.metrics["f1_micro"].value == pytest.approx(2 * share / (1 + share))
-    else:
-        assert found.metrics["f1_micro"] == found.metrics["f1_macro"] == (0, 0, 0)
-    assert assess(Y, S, n_bootstrap=20, random_state=seed).as_dict() == found.as_dict()
-
-
 def test_reliability_of_probabilities():
     Y, S = made(2000, 6, noise=1.0)
     found = assess(Y, S, n_bootstrap=0).reliability
@@ -202,17 +183,6 @@ def test_reliability_of_other_scores():
     assert found.bins[-1]["high"] == margins.max()
     frequency = [one["frequency"] for one in found.bins]
     assert frequency == sorted(frequency)
-
-
-def test_names_of_labels():
-    Y, S = made(30, 3)
-    for labels, asked, names in (
-        (pd.DataFrame(Y, columns=list("abc")), None, ["a", "b", "c"]),
-        (Y, None, ["0", "1", "2"]),
-        (Y, "xyz", ["x", "y", "z"]),
-    ):
-        found = assess(labels, S, label_names=asked, n_bootstrap=0)
-        assert [label["name"] for label in found.labels] == names
 
 
 @pytest.mark.parametrize(
@@ -295,14 +265,6 @@ def test_a_threshold_for_each_model_and_lower_is_better():
     assert loss["difference"] < 0
     assert loss["better"] == "good"
     json.dumps(found.as_dict(), allow_nan=False)
-
-
-def test_scores_are_probabilities_only_if_they_are_meant_so():
-    Y, scores = [[1, 0], [0, 1]], [[0.9, 0.2], [0.4, 0.7]]
-    assert assess(Y, scores, n_bootstrap=0).reliability.probabilities
-    assert not assess(Y, scores, n_bootstrap=0, probabilities=False).reliability.probabilities
-    with pytest.raises(ValueError, match="probabilities"):
-        assess(Y, [[-1.0, 0.0], [0.0, 1.0]], n_bootstrap=0, probabilities=True)
 
 
 def test_the_table_of_a_comparison_names_all_that_are_best_and_whom_they_beat():

@@ -241,13 +241,6 @@ def test_the_metadata_name_labels_features_and_version() -> None:
     assert tagged["model"] == "TextTagger(MLFro)"
 
 
-def test_it_declares_versions_that_old_runtimes_know() -> None:
-    plain, text = lrml.to_onnx(tagger(), text=False), lrml.to_onnx(tagger())
-    assert plain.ir_version <= 9  # onnxruntime 1.17
-    assert {one.domain: one.version for one in plain.opset_import} == {"": 17}
-    assert {one.domain: one.version for one in text.opset_import} == {"": 17, "com.microsoft": 1}
-
-
 TRANSFORMERS = {
     "scaled": make_pipeline(StandardScaler(), MLFro(1.0)),
     "not centred": make_pipeline(StandardScaler(with_mean=False), MaxAbsScaler(), MLFro(1.0)),
@@ -276,15 +269,6 @@ def test_transformers_do_what_scikit_learn_does(name: str, dtype: Any) -> None:
         found["scores"], model.decision_function(new), rtol=0, atol=2e-4 if dtype == np.float32 else 1e-9
     )
     assert_ranked(found, found["scores"], 3)
-
-
-def test_a_pipeline_of_texts_takes_texts_or_what_its_vectorizer_makes() -> None:
-    model = make_pipeline(TfidfVectorizer(), TruncatedSVD(3, random_state=0), MLFro(0.1))
-    model.fit(TEXTS, np.array([["chess" in text, "fast" in text] for text in TEXTS], dtype=int))
-    wanted = model.decision_function(TEXTS)
-    np.testing.assert_allclose(run(session(model), TEXTS)["scores"], wanted, atol=1e-5)
-    given = model[0].transform(TEXTS).toarray()
-    np.testing.assert_allclose(run(session(model, text=False), given)["scores"], wanted, atol=1e-5)
 
 
 def test_what_cannot_be_exported_is_refused() -> None:

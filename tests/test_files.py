@@ -9,7 +9,6 @@ import pytest
 
 from lrml._files import (
     OutputError,
-    atomic_file,
     load_arrays,
     save_arrays,
     writable_folder,
@@ -43,15 +42,6 @@ def test_a_failure_keeps_the_old_file_and_nothing_else(tmp_path, monkeypatch, er
     assert os.listdir(tmp_path) == ["table.csv"]
 
 
-def test_writers_of_the_same_file_do_not_disturb_each_other(tmp_path):
-    path = tmp_path / "table.csv"
-    with atomic_file(path) as last, atomic_file(path) as first:  # as two threads would
-        last.write(b"last")
-        first.write(b"first, and longer")
-    assert path.read_bytes() == b"last"
-    assert os.listdir(tmp_path) == ["table.csv"]
-
-
 @pytest.mark.parametrize("plant", [os.symlink, os.link])
 def test_nothing_is_written_through_what_others_planted(tmp_path, monkeypatch, plant):
     path, victim = tmp_path / "out" / "table.csv", tmp_path / "victim"
@@ -64,15 +54,6 @@ def test_nothing_is_written_through_what_others_planted(tmp_path, monkeypatch, p
     with pytest.raises(OutputError, match=r"table\.csv.*File exists"):
         write_atomically(path, b"newer")
     assert (path.read_bytes(), victim.read_bytes()) == (b"new", b"mine")
-
-
-def test_a_link_is_replaced_and_what_it_points_to_stays(tmp_path):
-    path, other = tmp_path / "table.csv", tmp_path / "other"
-    other.write_bytes(b"mine")
-    path.symlink_to(other)
-    write_atomically(path, b"new")
-    assert not path.is_symlink()
-    assert (path.read_bytes(), other.read_bytes()) == (b"new", b"mine")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
@@ -98,11 +79,6 @@ def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):
     with pytest.raises(OutputError, match="taken"):
         writable_folder(tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"
-
-
-def test_a_file_has_a_name():
-    with pytest.raises(OutputError, match="''"), atomic_file(""):
-        pass
 
 
 def test_ctrl_c_in_the_middle_of_an_array_is_not_hidden(tmp_path, monkeypatch):

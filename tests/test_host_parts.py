@@ -5,9 +5,7 @@ On array-api-strict's device every copy that is not asked for raises.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import pickle
 from contextlib import nullcontext
 from functools import partial
 
@@ -16,13 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lrml import LRML, SpectrumDisplay, lrml_path, theory
+from lrml import LRML, SpectrumDisplay, theory
 from lrml.completion import LowRankImputer, complete, select_alpha
-from lrml.core.arrays import HOST, Place
+from lrml.core.arrays import HOST
 from lrml.core.penalties import TailSum
 from lrml.inspection import describe_model, low_rank_gain
 from lrml.metrics import precision_at_k
-from lrml.model_selection import MultilabelStratifiedKFold, iterative_train_test_split
+from lrml.model_selection import MultilabelStratifiedKFold
 from namespaces import assert_same, dispatching, places, put
 
 pytestmark = pytest.mark.parametrize(
@@ -129,27 +127,3 @@ def test_classes_are_numbers_on_the_device_or_names_at_home(data, place):
         assert model.score(there, named) == pytest.approx(expected.score(X, Y))
         assert precision_at_k(put(place, Y), top, 2) == precision_at_k(Y, expected.predict_top_k(X, 2), 2)
     assert_same(model.to_numpy().classes_, np.arange(4), HOST, "int64", atol=0)
-
-
-def test_a_split_leaves_arrays_where_they_are(data, place):
-    X, Y = data
-    expected = iterative_train_test_split(X, Y, random_state=0)
-    found = iterative_train_test_split(put(place, X), put(place, Y), random_state=0)
-    for one, other, dtype in zip(found, expected, ["float64"] * 2 + ["int64"] * 2, strict=True):
-        assert_same(one, other, place, dtype, atol=0)
-
-
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
-def test_a_path_is_copied_and_pickled_with_its_place(duplicate, data, place):
-    X, Y = data
-    expected = lrml_path(X, Y, n_alphas=3)
-    # The product of factors that lie elsewhere in memory: BLAS may sum in another order.
-    assert_same(duplicate(expected)[1].coef_, expected[1].coef_, HOST, rtol=1e-12)
-    by_name = duplicate(lrml_path(X, Y, n_alphas=3, estimator=LRML(device=place)))
-    assert_same(by_name[1].coef_, expected[1].coef_, HOST, rtol=1e-6)
-    with dispatching():
-        found = duplicate(lrml_path(put(place, X), put(place, Y), n_alphas=3))
-        assert_same(
-            found[1].decision_function(put(place, X)), expected[1].decision_function(X), place, rtol=1e-6
-        )
-    assert Place.of(found[1].coef_) == place

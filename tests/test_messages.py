@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lrml import LRML
-from lrml.datasets import Dataset, read_dataset, write_dataset
+from lrml.datasets import read_dataset
 
 LONG = "long name " * 7000
 X, Y = np.arange(12.0).reshape(4, 3), np.array([[0, 1], [1, 0], [1, 1], [0, 0]], np.uint8)
@@ -53,13 +53,6 @@ def test_tables(tmp_path, kind, rows, options):
     check(message_of(read_dataset, path, **options))
 
 
-def test_lists_in_parquet(tmp_path):
-    path = tmp_path / "toy.parquet"
-    for column in ([["a", None]], [[1.5]]):
-        pq.write_table(pa.table({LONG: column, "x": [0]}), path)
-        check(message_of(read_dataset, path, tags=LONG))
-
-
 @pytest.mark.parametrize(
     "header",
     [
@@ -84,25 +77,6 @@ def test_real_targets_are_sent_to_their_estimator(tmp_path, name):
     head = "@attribute a real\n@attribute b real\n@data\n" if "arff" in name else "a,b\n"
     (tmp_path / name).write_text(f"{head}1,2.5\n")
     check(message_of(read_dataset, tmp_path / name, labels=["b"]), "SpectralRegressorCV")
-
-
-def test_arguments(tmp_path):
-    path = tmp_path / "toy.arff"
-    path.write_text("@attribute a real\n@attribute b {0,1}\n@data\n1,1\n")
-    for options in ({"labels": [LONG, LONG]}, {"labels": [LONG]}, {"delimiter": LONG}, {LONG: 3}):
-        check(message_of(read_dataset, path, **options))
-
-
-def test_records(tmp_path):
-    names = ["a", LONG, "b"]
-    good = Dataset("toy", X, Y, names, ["p", "q"])
-    check(message_of(Dataset, "toy", X, Y, [LONG, LONG, "b"], ["p", "q"]))
-    other = Dataset("toy", X, Y, ["a", "c", "b"], ["p", "q"])
-    check(message_of(Dataset.concat, [good, other]))
-    check(message_of(write_dataset, Dataset("toy", X, Y, names, ["p", LONG]), tmp_path / "toy.arff"))
-    with pytest.raises(ValueError, match="has no split") as caught:
-        _ = Dataset(LONG, X, Y, names, ["p", "q"]).train
-    check(str(caught.value))
 
 
 def test_frames():

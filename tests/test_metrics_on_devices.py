@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from lrml import _ranking
-from lrml.core.arrays import Place
 from lrml.estimators import TopK
 from lrml.evaluation import assess
 from lrml.metrics import (
@@ -22,7 +21,7 @@ from lrml.metrics import (
     roc_auc_samples,
 )
 from lrml.thresholds import best_threshold
-from namespaces import assert_same, place_named, places, put
+from namespaces import assert_same, places, put
 
 PER_EXAMPLE = {
     "precision_at_k": lambda Y, S, **options: precision_at_k(Y, S, 3, **options),
@@ -117,19 +116,3 @@ def test_thresholds_and_assessments_are_made_on_the_host(case, place, per_label)
         assert cut == expected.cut
     on_host = assess(Y, S, threshold=expected.cut, n_bootstrap=20, random_state=0)
     assert assess(*there, threshold=cut, n_bootstrap=20, random_state=0).metrics == on_host.metrics
-
-
-def test_what_a_device_sends_to_the_host(monkeypatch, case):
-    """A copy of the means, one of the counts per label, and single numbers."""
-    place = place_named("strict-device1")
-    sizes, to_numpy = [], _ranking.to_numpy
-
-    def counted(array):
-        sizes.append(int(np.prod(array.shape)))
-        return to_numpy(array)
-
-    for module in ("lrml._ranking", "lrml.metrics"):
-        monkeypatch.setattr(f"{module}.to_numpy", counted)
-    Y, S = (put(place, array) for array in case)
-    assert Place.of(evaluate(Y, S).per_example["roc_auc_samples"]) == place
-    assert sorted(sizes) == [6, 3 * 23]

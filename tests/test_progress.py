@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from functools import partial
 
 import numpy as np
 import pytest
@@ -53,22 +52,6 @@ def test_what_may_end_early_and_what_nobody_hears(monkeypatch, capsys, clock):
     with progress("fit", "steps") as report:
         report.update(1, 1)
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("widgets", [False, True])
-def test_a_notebook_without_widgets_gets_lines(monkeypatch, capsys, widgets):
-    monkeypatch.setattr(lrml._progress, "Console", partial(Console, force_jupyter=True, force_terminal=False))
-    monkeypatch.setattr(lrml._progress, "find_spec", lambda name: widgets or None)
-    made = []
-    monkeypatch.setattr(lrml._progress, "Progress", lambda *columns, console: made.append(console) or 1 / 0)
-    if widgets:
-        with pytest.raises(ZeroDivisionError), progress("fit", "steps"):
-            pass
-        assert made
-        return
-    with progress("fit", "steps") as report:
-        report.update(1, 1)
-    assert capsys.readouterr().err == "fit: 1 of 1 steps, 0.0 s\n"
 
 
 def test_a_terminal_gets_a_bar_without_nan(monkeypatch, capsys):

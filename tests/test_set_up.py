@@ -89,29 +89,3 @@ def test_a_set_up_that_does_not_end_well_leaves_no_stamp_and_is_done_again(check
     created = [call for call in calls(checkout) if call.startswith("venv --seed")]
     assert len(created) == (step == "venv")  # an environment that is whole is kept
     assert stamps(checkout) == {".report", ".test"}
-
-
-def test_an_update_that_fails_takes_all_stamps_away(checkout):
-    assert make(checkout, ".venv/.report").returncode == 0
-    assert stamps(checkout) == {".report"}
-    (checkout / "fail-pip").touch()
-    assert make(checkout, ".venv/.test").returncode != 0
-    assert stamps(checkout) == set()
-
-
-def test_the_oldest_versions_have_an_environment_of_their_own(checkout):
-    assert make(checkout, ".venv-oldest/.test").returncode == 0
-    assert stamps(checkout) == set()
-    assert stamps(checkout, ".venv-oldest") == {".test"}
-    assert "--resolution lowest-direct" in calls(checkout)[-1]
-
-
-def test_an_old_python_is_told_which_one_is_needed(checkout):
-    program = "import runpy, sys; sys.version_info = (3, 9, 2); sys.argv = ['environment', '.venv', '.']; "
-    program += "runpy.run_path('scripts/environment.py', run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=checkout, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "3.11" in done.stderr
-    assert not (checkout / ".venv").exists()

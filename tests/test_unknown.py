@@ -73,16 +73,6 @@ def test_types_stay_and_what_is_all_known_is_not_copied(form):
         assert split_unknown(matrix, observed) == (matrix, None)
 
 
-def test_a_sparse_mask_may_store_false_and_the_same_entry_twice():
-    stored = sp.csr_array(np.ones(KNOWN.shape))
-    stored.data[:] = KNOWN.ravel()
-    check(split_unknown(Y, stored), sparse=False)
-    assert stored.nnz == KNOWN.size  # the matrix of the caller stays as it was
-    rows, columns = np.nonzero(KNOWN)
-    coords = np.r_[rows, rows], np.r_[columns, columns]
-    check(split_unknown(Y, sp.coo_array((np.ones(2 * len(rows), dtype=bool), coords), KNOWN.shape)), False)
-
-
 @FORMS
 @pytest.mark.parametrize(
     ("observed", "got"),

@@ -1,7 +1,5 @@
 """The parts of the benchmarks that decide what a table says."""
 
-import os
-import signal
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path
@@ -10,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import ttest_rel
-from sklearn.linear_model import Ridge
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -46,42 +43,6 @@ def test_unseen_labels_rank_below_every_score(storage):
     ranked = import_module("_bench").scores_of(Model(), None, Y)
     assert (ranked[:, 1] < -3.0).all()
     np.testing.assert_array_equal(ranked[:, [0, 2]], Model().predict(None)[:, [0, 2]])
-
-
-def test_a_tuned_estimator_takes_the_best_strength_and_fits_all_rows():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(60, 5))
-    Y = (X @ rng.normal(size=(5, 4)) > 0).astype(np.uint8)
-    tuned = import_module("_bench").Tuned(Ridge, [1e9, 1e-3]).fit(X, Y)
-    assert tuned.best_params_ == {"strength": 1e-3}
-    np.testing.assert_allclose(tuned.decision_function(X), Ridge(alpha=1e-3).fit(X, Y).predict(X))
-
-
-def test_each_call_takes_its_turn_until_it_has_taken_enough():
-    order = []
-    calls = {name: lambda name=name: order.append(name) for name in "ab"}
-    seconds = import_module("_bench").in_turns(calls, enough=0.0)
-    assert order == ["a", "b"]
-    assert seconds.keys() == {"a", "b"}
-
-
-@pytest.mark.parametrize(
-    ("work", "reason"),
-    [
-        (lambda: 1 / 0, "ZeroDivisionError"),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), "killed"),
-        (signal.pause, "not done after 0"),
-    ],
-)
-def test_work_that_comes_to_nothing_has_a_reason(work, reason):
-    bench = import_module("_bench")
-    assert reason in bench.in_a_process(work, 0.2 if "not done" in reason else 30.0)
-    assert bench.in_a_process(lambda: [1], 30.0) == [1]
-
-
-def test_scores_of_a_tree_search_put_labels_that_were_not_reached_last():
-    S = import_module("_peers").table([[(2, 0.9), (0, 0.1)], []], 3)
-    np.testing.assert_array_equal(S, [[0.1, -1, 0.9], [-1, -1, -1]])
 
 
 def test_the_reference_is_the_best_linear_peer_neither_a_tree_nor_ours():

@@ -69,18 +69,6 @@ def test_tags_and_descriptions_meet_by_their_checksum(texts, lists):
     }
 
 
-def test_the_largest_file_is_that_of_the_release(texts, lists):
-    assert [path.name for path in texts.find_lists(lists)] == [
-        "main_binary-amd64_Packages.xz",
-        "main_i18n_Translation-en.gz",
-    ]
-
-
-def test_missing_lists_say_how_to_get_them(texts, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"(?s)On Debian.*apt-get .*--lists DIR"):
-        texts.find_lists(tmp_path)
-
-
 def test_sets_have_the_asked_for_shape(texts):
     words = ["apple pear", "apple plum", "pear plum", "fig apple", "plum fig", "pear fig", "apple fig"]
     tags = [["a", "rare"], ["b"], ["a", "b"], ["a"], ["b"], ["a"], ["b"]]

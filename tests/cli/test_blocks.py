@@ -13,7 +13,6 @@ from scipy import sparse
 import lrml
 from cli.programs import program, tagged_texts, write_csv
 from forking import CAN_FORK, Program
-from lrml.blocks import Door
 from lrml.cli import main
 from lrml.datasets import make_low_rank_multilabel, read_dataset, write_dataset
 from lrml.storage import read_header
@@ -147,39 +146,6 @@ def test_wrong_usage(folder, monkeypatch, capsys):
         told = capsys.readouterr().err.splitlines()[-1]
         assert re.search(message, told), told
         assert not (folder / "new.lrml").exists()
-
-
-def test_advice_after_a_stop_is_true(folder, monkeypatch, capsys):
-    given = ["fit", folder / "all.xmc", "--blocks", "--read", "rows=40", "-o", folder / "stopped.lrml"]
-    kept, check = folder / "stopped.sums", Door.check
-    for complete, options, advice in (
-        (2, [], "nothing was kept"),
-        (0, ["--checkpoint", kept], "nothing was kept"),
-        (3, ["--checkpoint", kept], "run the same command again"),
-    ):
-
-        def stopped(self, *block, complete=complete):
-            if block[1] == complete and self.columns is not None:
-                raise KeyboardInterrupt
-            return check(self, *block)
-
-        monkeypatch.setattr(Door, "check", stopped)
-        assert main(list(map(str, [*given, *options]))) == 130
-        assert advice in " ".join(capsys.readouterr().err.split())
-
-
-def test_an_error_in_a_block_names_file_line_or_row(folder):
-    lines = (folder / "all.xmc").read_text().splitlines()
-    lines[100] = "0 1:x"
-    (folder / "bad.xmc").write_text("\n".join([*lines, ""]))
-    run = program("fit", folder / "bad.xmc", "--blocks", "--read", "rows=40", "-o", folder / "bad.lrml")
-    assert run.returncode == 2
-    assert "bad.xmc, line 101: '1:x' " in run.stderr
-    lines[100] = "0 1:nan"
-    (folder / "bad.xmc").write_text("\n".join([*lines, ""]))
-    run = program("fit", folder / "bad.xmc", "--blocks", "--read", "rows=40", "-o", folder / "bad.lrml")
-    assert run.returncode == 2
-    assert "block 2, row 99: Input X contains NaN" in run.stderr
 
 
 # A process that has imported everything forks the command again and again and kills it, at random moments.

@@ -79,19 +79,9 @@ def test_unknown_labels_are_left_out(tmp_path, call):
     assert "Unknown: " in told
 
 
-def test_rows_without_any_label_of_the_model_are_refused(folder, call):
-    write_csv(folder / "unseen.csv", ["a piano", "a comet"], [["x", "y"], ["y"]])
-    assert "unseen" in call("evaluate", folder / "model.lrml", folder / "unseen.csv", code=2)[1]
-
-
 def test_several_files_are_told(folder, call):
     told, _ = call("evaluate", folder / "model.lrml", *[folder / "new.csv"] * 3, "--bootstrap", 9)
     assert f"Data: {folder / 'new.csv'} and 2 more files\n" in told
-
-
-def test_labels_are_needed(folder, call):
-    (folder / "bare.txt").write_text("a piano concert\n")
-    assert "bare.txt" in call("evaluate", folder / "model.lrml", folder / "bare.txt", code=2)[1]
 
 
 def test_a_long_evaluation_tells_how_far_it_is(folder, monkeypatch, call):

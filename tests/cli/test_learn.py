@@ -6,9 +6,6 @@ import csv
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +15,6 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 import lrml
 from cli.programs import TOPICS, program, tagged_texts, write_csv
-from forking import CAN_FORK, Program
 from lrml.datasets import FORMATS, load_yeast, write_dataset
 from lrml.metrics import label_ranking_average_precision
 from lrml.storage import read_header
@@ -58,13 +54,6 @@ def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder, call):
     np.testing.assert_allclose(model.decision_function(new), same.decision_function(new), atol=1e-5)
     out, err = call("fit", folder / "train.csv", "-o", folder / "again.lrml")
     assert (out + err).count(found["status"]) == 1  # how it ended is told once
-
-
-def test_the_test_texts_are_not_learned_from(folder, call):
-    out = folder / "split.lrml"
-    found, _ = call("fit", folder / "train.csv", "--test", folder / "new.csv", "-o", out, "--json")
-    assert found["rows"] == 120
-    np.testing.assert_array_equal(*(lrml.load(path).model_.coef_ for path in (out, folder / "model.lrml")))
 
 
 def test_tune_chooses_and_shows_what_it_tried(folder, call):
@@ -171,14 +160,6 @@ def test_several_columns_are_kept_from_the_table_beside_an_array(tmp_path, call,
             assert [(row["id"], row["who"]) for row in csv.DictReader(file)] == names
 
 
-def test_kept_columns_are_those_of_the_test_rows(folder, call):
-    found, _ = call(
-        *("predict", folder / "model.lrml", folder / "new.csv", "--test", folder / "few.csv"),
-        *("--keep", "id", "--json"),
-    )
-    assert [row["id"] for row in found] == ["few0", "few1"]
-
-
 def test_texts_from_standard_input(folder):
     run = program("predict", folder / "model.lrml", "-", "-k", 1, stdin="the rocket left its orbit\nsoup\n")
     assert run.returncode == 0, run.stderr
@@ -235,17 +216,6 @@ def test_sparse_rows_stream_and_unknown_features_are_left_out(folder, call):
     found, told = call("predict", model, folder / "rows.svm", *options)
     assert len(found) == 2
     assert "left out 1 feature " in told
-
-
-def test_features_are_counted_from_where_training_counted_them(folder, call):
-    X = np.random.default_rng(0).random((60, 6)) < 0.5  # the label follows the first feature
-    lines = (f"{0 if x[0] else 1} {' '.join(f'{j}:1' for j in np.flatnonzero(x))}\n" for x in X)
-    (folder / "zero.svm").write_text("".join(lines))
-    call("fit", folder / "zero.svm", "-o", folder / "zero.lrml", "--method", "ml-fro", "--alpha", ".1")
-    # No row of this file has feature 0, from which the base could be guessed.
-    (folder / "later.svm").write_text("1 1:1 2:1\n1 3:1\n")
-    found, _ = call("predict", folder / "zero.lrml", folder / "later.svm", "-k", 1, "--json")
-    assert [row["tags"] for row in found] == [["label1"], ["label1"]]
 
 
 # What is refused
@@ -363,38 +333,3 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_read(
         assert place in told or Path(place).parent.name in told
         assert "rubbish" not in told
     assert [path.name for path in tmp_path.iterdir()] == ["rubbish"]
-
-
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can mount a small disk")
-def test_a_full_disk_leaves_no_half_written_file(folder, tmp_path):
-    small = tmp_path / "small"
-    small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", small], check=False).returncode:
-        pytest.skip("no small disk can be mounted here")
-    try:
-        run = program("fit", folder / "train.csv", "-o", small / "model.lrml")
-        assert run.returncode == 2, run.stderr
-        assert os.listdir(small) == []
-    finally:
-        subprocess.run(["umount", small], check=True)
-
-
-# A process that sends itself a signal while it predicts, inside an exec of text, as an import would.
-_STOPPED = """
-import signal, sys
-from lrml.cli import main
-from lrml.datasets import PredictionWriter
-for number in (signal.SIGINT, signal.SIGTERM):
-    PredictionWriter.write = lambda *rows: signal.raise_signal(number)
-    print(main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
-def test_an_interrupted_prediction_leaves_nothing(folder):
-    (folder / "one.txt").write_text("a rocket\n")
-    command = ["predict", folder / "model.lrml", folder / "one.txt", "-o", folder / "never.csv"]
-    run = Program(*command, code=_STOPPED).result()
-    assert (run.returncode, run.stdout.split()) == (0, [str(128 + signal.SIGINT), str(128 + signal.SIGTERM)])
-    assert run.stderr.count("lrml predict: ") == 2
-    assert not any("never" in name for name in os.listdir(folder))

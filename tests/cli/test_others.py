@@ -37,16 +37,6 @@ def test_a_model_file_becomes_a_graph_with_the_same_answers(tmp_path, call):
     assert (document["inputs"], document["outputs"]) == (["features"], ["scores"])
 
 
-def test_what_cannot_be_exported_is_told_and_leaves_no_file(tmp_path, call):
-    pytest.importorskip("onnx", reason="onnx is not installed")
-    X, Y = load_yeast().train
-    lrml.save(MLFro(1.0, kernel="rbf").fit(X[:30], Y[:30]), tmp_path / "model.lrml")
-    _, said = call("export", tmp_path / "model.lrml", tmp_path / "model.onnx", code=2)
-    assert "'rbf'" in said
-    assert said.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["model.lrml"]
-
-
 # Theory
 
 

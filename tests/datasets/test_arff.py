@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from lrml.datasets import Dataset, DatasetFormatError, open_source, read_dataset, write_dataset
+from lrml.datasets import Dataset, DatasetFormatError, read_dataset, write_dataset
 from model_checks import dense
 
 ATTRIBUTES = "".join(f"@attribute {name} {{0,1}}\n" for name in "abcd")
@@ -171,12 +171,6 @@ def test_what_breaks_a_rule_is_named_by_its_line(read, header, row, line):
 def test_wrong_files(read, text, message):
     with pytest.raises(DatasetFormatError, match=message):
         read(text, labels=1)
-
-
-def test_rows_without_labels_may_lack_their_attributes(tmp_path):
-    (tmp_path / "new.arff").write_text("@attribute a real\n@attribute c {0,1}\n@data\n1,1\n")
-    found = open_source(tmp_path / "new.arff", labels=["b", "c"], unlabelled=True).read()
-    assert (found.feature_names, found.Y) == (("a",), None)
 
 
 _NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8)

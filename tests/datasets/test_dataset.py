@@ -46,13 +46,6 @@ def test_any_form_is_stored_as_floats_and_small_integers(form):
     assert raw.nnz == 2  # a matrix of the caller stays as it is
 
 
-def test_names_are_those_of_frames_or_numbers():
-    found = Dataset("toy", pd.DataFrame(X, columns=["a", "b"]), Y)
-    assert found.columns == Columns(("a", "b"), NumberedNames("label", 2))
-    assert Dataset("toy", X, Y, ["p", "q"]).feature_names == ("p", "q")
-    assert Dataset("toy", X, None).columns == Columns(NumberedNames("feature", 2), None)
-
-
 def test_a_split_and_unknown_labels():
     unknown = sparse.csr_array(np.array([[0, 1], [0, 0], [0, 0]], bool))
     for kind in (np.asarray, sparse.csr_array):

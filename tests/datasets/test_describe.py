@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import numpy as np
@@ -48,32 +47,12 @@ def test_statistics_counted_by_hand(convert):
     json.dumps(found)  # plain numbers only, no NumPy scalars
 
 
-def test_a_description_prints_as_a_table():
-    unknown = sparse.csr_array(np.array([[0, 0, 0, 1]] + [[0, 0, 0, 0]] * 4, dtype=bool))
-    toy = Dataset("toy", X * 1e4, Y, ["a", "b"], ["p", "q", "r", "s"], unknown=unknown)
-    lines = str(describe(toy)).splitlines()
-    assert lines[0] == "toy"
-    assert len({len(line) for line in lines[1:]}) == 1  # numbers are aligned at the right
-    cells = {title.strip(): value for title, value in (line.rsplit(maxsplit=1) for line in lines[1:])}
-    assert cells["labels per instance (cardinality)"] == "1.200"
-    assert (cells["nonzero entries of X"], cells["unknown entries of Y"]) == ("5", "1")
-    assert not {"missing entries of X", "in the test set"} & set(cells)  # there are none
-
-
 def test_texts_and_rows_without_labels():
     found = describe(TextDataset("toy", ["a b", "", "c"], [("p",), (), ("p", "q")]))
     assert (found.instances, found.labels, found.words, found.empty_texts) == (3, 2, 3, 1)
     assert (found.cardinality, found.distinct_label_sets, found.attributes) == (1, 3, None)
     assert describe(TextDataset("toy", ["a b"])).labels is None
     assert describe(Dataset("toy", X, None)).cardinality is None
-
-
-def test_no_split_leaves_the_parts_out():
-    found = describe(make(X, Y, n_train=None))
-    assert found.labels_without_positive_in_train is None
-    assert found.labels_without_positive_in_test is None
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.name = "other"
 
 
 def test_counts_do_not_wrap_around():

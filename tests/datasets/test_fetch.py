@@ -118,24 +118,6 @@ def test_a_download_that_fails_keeps_nothing_and_says_what_to_do(places, server,
     assert {path.name for path in cache.iterdir()} <= {NAMES[0]}
 
 
-def test_without_a_network_the_files_are_named(places, toy_files):
-    home, cache = places
-    (home / NAMES[1]).unlink()
-    with pytest.raises(FileNotFoundError, match="LRML_DATA_HOME") as caught:
-        fetch_mulan("toy", data_home=home.parent, download=False)
-    assert f"{cache / NAMES[1]}  (sha256 {sha256(toy_files[NAMES[1]])})" in str(caught.value)
-
-
-def test_a_changed_file_in_the_data_home_is_left_alone(places, toy_files, server):
-    home, _ = places
-    content = b"#" * len(toy_files["toy.xml"])
-    (home / "toy.xml").write_bytes(content)
-    for download in (True, False):
-        with pytest.raises(ValueError, match=r"toy\.xml.*sha256"):
-            fetch_mulan("toy", data_home=home.parent, download=download)
-    assert ((home / "toy.xml").read_bytes(), server.hits) == (content, [])
-
-
 @pytest.mark.parametrize("name", ["Yeast", "../yeast", "", "yeast/", 3, None])
 def test_unknown_names(name):
     with pytest.raises(ValueError, match="bibtex, delicious, yeast"):
@@ -162,10 +144,3 @@ def test_the_registry_agrees_with_the_data(mulan, mulan_home, name):
     assert dataset_status(name, mulan_home).state == "data home"
     is_dense = name in ("yeast", "emotions")
     assert is_dense == isinstance(dataset.X, np.ndarray) == isinstance(dataset.Y, np.ndarray)
-
-
-@pytest.mark.real_data
-def test_labels_are_in_the_order_of_the_arff_file(mulan):
-    # yeast.xml has Class6 before Class4; delicious has names with backslashes.
-    assert mulan("yeast").label_names == tuple(f"Class{i}" for i in range(1, 15))
-    assert {r"TAG_m\'usica", r"TAG_dise\~no"} <= set(mulan("delicious").label_names)

@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from scipy import sparse
-from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from lrml.datasets import (
     Columns,
@@ -51,14 +49,6 @@ def test_from_where_features_are_counted(read):
     assert read("0 1:1 2:1\n", zero_based=True).shape == (1, 3, 1)
     with pytest.raises(DatasetFormatError, match="line 1"):
         read("0 0:1\n", zero_based=False)
-
-
-def test_how_many_columns_there_are(read):
-    assert read("0 1:1\n", n_features=7, n_labels=5).shape == (1, 7, 5)
-    for text, options in (("0 9:1\n", {"n_features": 7}), ("9 1:1\n", {"n_labels": 5})):
-        with pytest.raises(DatasetFormatError, match=r"9"):
-            read(text, **options)
-    assert read(" 1:1\n").Y is None
 
 
 WRONG = (
@@ -130,20 +120,3 @@ def test_any_numbers_are_written_and_read_bit_for_bit(tmp_path_factory, table, n
     assert_array_equal(found.Y.toarray() if found.Y is not None else 0, Y)
     blocks = list(open_source(path, **widths).blocks(2))
     assert_array_equal(np.vstack([block.X.toarray() for block in blocks]), X)
-
-
-def test_files_of_scikit_learn_and_for_it(tmp_path):
-    rng = np.random.default_rng(0)
-    X = sparse.random_array((50, 20), density=0.2, rng=rng, format="csr")
-    X.data = X.data.round(4)
-    Y = (rng.random((50, 4)) < 0.4).astype(int)
-    Y[:, 0] = 1  # scikit-learn writes a blank line for a row without anything
-    for zero_based in (True, False):
-        dump_svmlight_file(X, Y, str(tmp_path / "theirs.svm"), multilabel=True, zero_based=zero_based)
-        ours = read_dataset(tmp_path / "theirs.svm", n_features=20, n_labels=4, zero_based=zero_based)
-        assert_array_equal(ours.X.toarray(), X.toarray())
-        assert_array_equal(ours.Y.toarray(), Y)
-    write_dataset(Dataset("ours", X, Y), tmp_path / "ours.svm")
-    theirs, labels = load_svmlight_file(str(tmp_path / "ours.svm"), n_features=20, multilabel=True)
-    assert_array_equal(theirs.toarray(), X.toarray())
-    assert labels == [tuple(np.flatnonzero(row).tolist()) for row in Y]

@@ -206,16 +206,6 @@ def test_a_wrong_row_is_named_by_file_and_line(tmp_path, case, suffix):
         list(open_source(path, **case.options).blocks(3))
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
-def test_damaged_compression_is_told(tmp_path, suffix):
-    for name in ("toys.svm", "toys.csv", "texts.jsonl"):
-        case = next(case for case in CASES if case.name == name)
-        path = case.write(tmp_path, suffix)
-        path.write_bytes(path.read_bytes()[:-20])
-        with pytest.raises(DatasetFormatError, match=name):
-            open_source(path, **case.options).read()
-
-
 @pytest.mark.parametrize("case", [c for c in CASES if not c.texts], ids=lambda c: c.name)
 def test_rows_without_labels_may_lack_their_columns(tmp_path, case):
     path = case.write(tmp_path)
@@ -289,16 +279,6 @@ def test_a_split_is_two_sources(tmp_path):
     assert_array_equal(joined.X.toarray(), [[0, 0.5, 0, 0, 1], [0, 0, 2, 0, 0], [3, 0, 1, 0, 0]])
     one = open_source(tmp_path / "toy-train.svm")
     assert one.train is one.test is one
-
-
-def test_a_split_of_texts_is_kept(tmp_path):
-    (tmp_path / "toy-train.csv").write_text("text,tags\none,p\ntwo,p;q\n")
-    (tmp_path / "toy-test.csv").write_text("text,tags\nthree,r\n")
-    source = open_source(tmp_path / "toy-train.csv", test=tmp_path / "toy-test.csv")
-    whole = source.read()
-    assert (len(whole), whole.n_train) == (3, 2)
-    assert whole.rows(slice(0, whole.n_train)).texts == source.train.read().texts == ("one", "two")
-    assert source.test.read().n_train is None
 
 
 def test_a_dataset_by_name():

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import brentq
-from scipy.stats import norm
 
 from lrml.datasets import make_low_rank_multilabel
 from lrml.datasets._synthetic import LowRankTruth
@@ -17,10 +16,6 @@ def same(a, b):
     if sparse.issparse(a):
         return sparse.issparse(b) and a.shape == b.shape and (a != b).nnz == 0
     return np.array_equal(a, b)
-
-
-def frequencies(Y):
-    return np.asarray(Y.sum(axis=0)) / Y.shape[0]
 
 
 # ---- the truth ----
@@ -91,51 +86,6 @@ def test_agreement_with_clean_labels_is_that_of_correlated_normals(noise):
     assert agree == pytest.approx(1 - np.arccos(1 / np.hypot(1, noise)) / np.pi, abs=0.01)
 
 
-def test_frequencies_follow_the_power_law_up_to_nine_tenths():
-    ranks = np.arange(1, 11)
-    for cardinality, imbalance, n_capped in ((1.0, 1.0, 0), (2.0, 0.0, 0), (5.0, 1.5, 3)):
-        dataset, _ = make_low_rank_multilabel(
-            20_000, 20, 10, cardinality=cardinality, imbalance=imbalance, random_state=0
-        )
-        found = frequencies(dataset.Y)
-        assert found.sum() == pytest.approx(cardinality, rel=1e-4)
-        assert np.sum(found > 0.8999) == n_capped
-        law = found * ranks**imbalance
-        assert np.allclose(law[n_capped:], law[-1], rtol=0.01)
-
-
-@pytest.mark.parametrize("density", [None, 0.02])
-def test_thresholds_from_a_sample_of_the_rows(monkeypatch, density):
-    monkeypatch.setattr("lrml.datasets._synthetic._SAMPLE_CELLS", 1)
-    monkeypatch.setattr("lrml.datasets._synthetic._SAMPLE_ROWS", 2000)
-    dataset, truth = make_low_rank_multilabel(
-        40_000, 200, 300, cardinality=3.0, imbalance=1.0, density=density, random_state=3
-    )
-    assert dataset.Y.sum() / 40_000 == pytest.approx(3.0, rel=0.05)
-    # Labels that are rarer than once in the sample come out rare too, not at once per sample.
-    monkeypatch.setattr("lrml.datasets._synthetic._SAMPLE_ROWS", 100)
-    dataset, truth = make_low_rank_multilabel(
-        40_000, 200, 300, cardinality=0.3, imbalance=0.0, density=density, random_state=3
-    )
-    assert dataset.Y.sum() / 40_000 == pytest.approx(0.3, rel=0.5)
-    if density is None:  # the scores are normal: the thresholds scatter about the quantile, a little above
-        deviation = np.sqrt(np.sum((truth.V * truth.s) ** 2, axis=1))
-        assert np.mean(-truth.intercept / deviation) == pytest.approx(norm.isf(0.001), rel=0.1)
-
-
-def test_missing_labels_are_marked_and_cleared():
-    shown, _ = make_low_rank_multilabel(2000, 20, 50, random_state=0)
-    dataset, truth = make_low_rank_multilabel(2000, 20, 50, missing=0.3, random_state=0)
-    assert dataset.unknown.nnz / (2000 * 50) == pytest.approx(0.3, abs=0.01)
-    known = ~dataset.unknown.toarray()
-    assert np.array_equal(dataset.Y.toarray(), truth.Y_clean.toarray() * known)
-    assert same(dataset.X, shown.X)
-    assert same(truth.Y_clean, shown.Y)
-    # Hidden at random: positives as often as others.
-    positive = truth.Y_clean.toarray() == 1
-    assert (~known)[positive].mean() == pytest.approx(0.3, abs=0.03)
-
-
 # ---- features ----
 
 
@@ -153,16 +103,6 @@ def test_sparse_features_look_like_text(density):
         features = np.arange(1, 301)
         c = brentq(lambda c: np.minimum(0.999, c / features).mean() - density, 1e-9, 1e9)
         assert np.allclose(occurs, np.minimum(0.999, c / features), atol=0.045)  # five standard errors
-
-
-def test_sparse_values_are_tf_idf():
-    X = make_low_rank_multilabel(20_000, 200, 10, density=0.05, random_state=0)[0].X
-    idf = 1 - np.log(np.diff(X.tocsc().indptr) / X.shape[0])
-    # Up to the norm of its row each value is a count times idf: ratios within a row are ratios of integers.
-    row = X[[7]]
-    counts = row.data / idf[row.indices]
-    counts /= counts.min()
-    assert np.allclose(counts, np.round(counts), atol=0.2)
 
 
 # ---- repeatable ----

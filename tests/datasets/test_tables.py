@@ -65,18 +65,6 @@ def test_a_column_that_lists_labels(write, tags, separator, expected):
         assert_array_equal(found.Y.toarray(), [[name in row for name in names] for row in expected])
 
 
-def test_lists_in_parquet(write):
-    for lists in ([["b", "a", "a"], [], None], [[2, 1], None, []], pd.Categorical(["b;a", None, "a;b"])):
-        found = read_dataset(
-            write(pd.DataFrame({"x": [1, 2, 3], "tags": lists}), "toys.parquet"), tags="tags"
-        )
-        assert found.shape[2] == 2
-        assert found.Y.toarray()[0].tolist() == [1, 1]
-    for lists in ([["a", None]], [[1.5]], [True]):
-        with pytest.raises(DatasetFormatError, match="line 1"):
-            read_dataset(write(pd.DataFrame({"x": [1], "tags": lists}), "toys.parquet"), tags="tags")
-
-
 def test_columns_that_are_asked_for(write):
     path = write("id,a,b,p,q\nr1,1,2,0,1\nr2,3,4,1,1\n")
     found = read_dataset(path, labels=-2, ignore=["id"])
@@ -117,26 +105,6 @@ def test_columns_that_are_asked_for(write):
 def test_wrong_tables(write, text, options, message):
     with pytest.raises(DatasetFormatError, match=rf"toys\.csv.*{message}"):
         read_dataset(write(text), **options)
-
-
-def test_a_wrong_list_of_labels_is_named_by_its_line(write, monkeypatch):
-    monkeypatch.setattr("lrml.datasets._tables._BATCH_CELLS", 2)
-    frame = pd.DataFrame({"x": [1, 2, 3], "tags": ['["a"]', "[]", "[f(x)]"]})
-    source = open_source(write(frame, "toys.parquet"), tags="tags", tag_separator="json")
-    for read in (source.read, lambda: source.columns):
-        with pytest.raises(DatasetFormatError, match=r"toys\.parquet, line 3: .*f\(x\)"):
-            read()
-
-
-def test_wrong_parquet(write):
-    for content, message in (
-        (pd.DataFrame({"x": ["a"], "y": [0]}), ".*'x'"),
-        (pd.DataFrame({"x": [np.inf], "y": [0]}), "line 1: inf"),
-        (b"", ""),
-        (b"PAR1" * 100, ""),
-    ):
-        with pytest.raises(DatasetFormatError, match=rf"toys\.parquet.*{message}"):
-            read_dataset(write(content, "toys.parquet"), labels=["y"])
 
 
 _CELLS = st.one_of(st.floats(allow_infinity=False), st.integers(-(2**53), 2**53), st.sampled_from([0, 1]))

@@ -191,19 +191,6 @@ def test_unclear_roles(write, header, row, message):
         open_source(write(f"{header}\n{row}\n{row}\n"))
 
 
-def test_a_column_that_is_called_a_text_is_no_list_of_tags(tmp_path):
-    """Short texts of few words look like lists of tags."""
-    made = make_tagged_texts(300)
-    rows = [
-        f"{text.replace(',', '')},{int('chess' in tags)},{int('music' in tags)}"
-        for text, tags in zip(made.texts, made.tags, strict=True)
-    ]
-    (tmp_path / "short.csv").write_text("\n".join(["review,chess,music", *rows]) + "\n", encoding="utf-8")
-    roles = guess(tmp_path / "short.csv")
-    assert (roles.kind, roles.text, roles.tags) == ("text", ("review",), None)
-    assert roles.labels == ("chess", "music")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

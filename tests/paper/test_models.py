@@ -143,18 +143,6 @@ def test_the_choice_is_that_of_brute_force(
             assert result["metrics"][metric] == pytest.approx(judged[metric], abs=1e-9)
 
 
-def test_the_criteria_of_this_data_disagree(data: TrainTest) -> None:
-    """Otherwise the test above could not tell a wrong criterion from the right one."""
-    chosen = run_model(data, cell_of("LRML", 2))["chosen"]
-    assert len({(chosen[name]["alpha"], chosen[name]["ridge"]) for name in NAMES}) > 1
-
-
-def test_the_seed_chooses_the_validation_rows(data: TrainTest) -> None:
-    found = [run_model(data, cell_of("MLFro", None, seed=seed)) for seed in (1, 1, 2)]
-    scores = [[result["chosen"][name]["validation_score"] for name in NAMES] for result in found]
-    assert scores[0] == scores[1] != scores[2]
-
-
 def test_an_intercept_only_if_asked_for(data: TrainTest) -> None:
     without = options() | {"fit_intercept": False}
     for method, theta in (("LRML", 2), ("LEML", 2), ("MLTrace", None), ("MLFro", None)):
@@ -194,46 +182,7 @@ def test_the_test_set_takes_no_part_in_the_choice(method: str, theta: int | None
     assert corrupted["metrics"]["precision_at_1"] != honest["metrics"]["precision_at_1"]
 
 
-def test_at_equal_rank_the_test_set_takes_no_part_either(data: TrainTest) -> None:
-    cell = cell_of("LRML", 3, theta_shares=[0.5, 1.0])
-    cell["criteria"] = {"precision_at_1": "label_ranking_average_precision"}
-    honest = run_equal_rank(data, cell)
-    corrupted = run_equal_rank(data._replace(Y_test=1 - data.Y_test), cell)
-    assert corrupted["chosen"] == honest["chosen"]
-
-
 # theta
-
-
-def test_with_the_largest_theta_nothing_is_penalised(data: TrainTest) -> None:
-    cell = cell_of("LRML", 6, searches=[{"n_alphas": 8, "alpha_ratio": 1e-3, "ridges": [0.0]}])
-    cell["options"] = options() | {"fit_intercept": False}
-    result = run_model(data, cell)
-    W = np.linalg.lstsq(data.X, data.Y.astype(float), rcond=None)[0]
-    judged = metrics.evaluate(data.Y_test, data.X_test @ W)
-    assert result["metrics"] == pytest.approx({name: judged[name] for name in CRITERIA}, abs=1e-9)
-    assert result["chosen"]["label_ranking_average_precision"]["model_rank"] == 6
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 5])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_at_equal_rank_the_rank_is_never_exceeded(limit: int, seed: int, data: TrainTest) -> None:
-    # Weak penalties, under which LRML would like to have a higher rank.
-    search = {"alphas": [0.01, 0.3, 3.0, 30.0], "ridges": [0.0, 1.0]}
-    cell = cell_of("LRML", limit, searches=[search], theta_shares=[0.5, 1.0], seed=seed)
-    cell["criteria"] = {
-        "precision_at_1": "label_ranking_average_precision",
-        "label_ranking_average_precision": "label_ranking_average_precision",
-    }
-    result, values = compute(data, cell | {"kind": "equal_rank"})
-    chosen = result["chosen"]["label_ranking_average_precision"]
-    assert 1 <= chosen["model_rank"] <= limit
-    assert chosen["theta"] in {max(1, round(limit / 2)), limit}
-    refitted = LRML(theta=chosen["theta"], alpha=chosen["alpha"], ridge=chosen["ridge"])
-    scores = refitted.fit(data.X, data.Y).decision_function(data.X_test)
-    expected = metrics.label_ranking_average_precision(data.Y_test, scores)
-    assert result["metrics"]["label_ranking_average_precision"] == pytest.approx(expected, abs=2e-3)
-    assert list(values) == ["precision_at_1", "label_ranking_average_precision"]
 
 
 def test_at_equal_rank_the_best_of_those_with_a_low_rank_is_taken(data: TrainTest) -> None:
@@ -265,30 +214,3 @@ def test_a_rank_that_cannot_be_met_is_an_error(data: TrainTest) -> None:
     cell = cell_of("LRML", 2, searches=[{"alphas": [1e-6], "ridges": [0.0]}], theta_shares=[0.5])
     with pytest.raises(ValueError, match=r" 2 .*from 1e-06 to 0\.0075"):
         run_equal_rank(data, cell)
-
-
-# What is kept
-
-
-@pytest.mark.parametrize(("method", "theta"), [("LRML", 2), ("CPLST", 2), ("MLFro", None)])
-def test_values_per_example_average_to_the_metrics(method: str, theta: int | None, data: TrainTest) -> None:
-    result, values = compute(data, cell_of(method, theta))
-    assert set(values) == set(result["metrics"]) == set(CRITERIA)
-    for metric, per_example in values.items():
-        assert per_example.shape == (60,)
-        assert per_example.dtype == np.float32
-        assert np.nanmean(per_example.astype(float)) == pytest.approx(result["metrics"][metric], abs=1e-6)
-
-
-def test_a_worker_prepares_what_the_cell_says(data: TrainTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def prepare(*given: Any, **named: Any) -> TrainTest:
-        asked.append((given, named))
-        return data
-
-    monkeypatch.setattr(_work, "prepare", prepare)
-    _work.work(cell_of("MLFro", None))
-    kernel = {"gamma": 0.3, "n_components": 5}
-    _work.work(cell_of("MLFro", None, features={"normalise": False, "kernel": kernel}))
-    assert asked == [(("small", True), {"seed": None}), (("small", False), kernel | {"seed": 1})]

@@ -15,7 +15,6 @@ from lrml.paper._figures import excesses, figures
 from lrml.paper._plan import DATASETS
 from lrml.paper._run import _numbers
 from lrml.paper._work import work
-from lrml.report import image
 from paper.sample import Run
 
 LEVELS = {"LRML": 0.62, "LEML": 0.6, "CPLST": 0.59, "MLTrace": 0.6, "MLFro": 0.58}
@@ -116,15 +115,6 @@ def test_figure_4_shows_ours_beside_the_printed_values() -> None:
     np.testing.assert_array_equal(shown["LEML, paper"].get_ydata(), [0.5833, 0.6099, 0.6199, 0.6394])
     ((_, reached, of),) = _numbers(run.models, run.results, {})[1:]
     assert (reached, of) == (str(run.tables()["counts"]["rows"][0]["reached"]), "20")
-
-
-def test_figures_are_drawn_once_and_have_the_same_bytes_again(completion: Result) -> None:
-    run = Run([], "fig1")
-    run.results.append(completion)
-    (one,), (other,) = figures(run.models, run.results), figures(run.models, run.results)
-    assert one["draw"]() is one["draw"]()
-    for suffix in ("png", "svg", "pdf"):
-        assert image(one, suffix) == image(other, suffix)
 
 
 def test_a_run_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

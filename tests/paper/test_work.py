@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lrml.datasets import Dataset, make_low_rank_multilabel
 from lrml.paper import _work, make_plan
@@ -75,13 +73,6 @@ def test_with_all_rows_as_basis_kernel_features_give_the_kernel(use: Use) -> Non
     np.testing.assert_allclose(data.X_test @ data.X.T, rbf(test, train), atol=1e-6)
 
 
-def test_the_seed_draws_the_basis(use: Use) -> None:
-    use(small())
-    first, again, other = (_work.prepare("small", True, GAMMA, 5, seed) for seed in (0, 0, 1))
-    np.testing.assert_array_equal(first.X, again.X)
-    assert np.abs(first.X - other.X).max() > 1e-3
-
-
 @pytest.mark.parametrize("how", [(False,), (True,), (True, GAMMA, 10, 0), (True, GAMMA, 30, 1)])
 def test_no_test_row_influences_training_rows(how: tuple[Any, ...], use: Use) -> None:
     use(small())
@@ -90,24 +81,6 @@ def test_no_test_row_influences_training_rows(how: tuple[Any, ...], use: Use) ->
     corrupted = _work.prepare("small", *how)
     assert_same_train(honest, corrupted)
     assert np.abs(honest.X_test - corrupted.X_test).max() > 1e-3
-
-
-def test_no_label_influences_features(use: Use) -> None:
-    dataset = small()
-    use(dataset)
-    honest = _work.prepare("small", True, GAMMA, 10, 0)
-    use(replace(dataset, Y=1 - dataset.Y))
-    np.testing.assert_array_equal(_work.prepare("small", True, GAMMA, 10, 0).X, honest.X)
-
-
-def test_other_data_is_not_downloaded_in_a_worker(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    for variable in ("LRML_DATA_HOME", "LRML_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path_factory.mktemp("empty")))
-    _work.load_dataset.cache_clear()
-    with pytest.raises(FileNotFoundError, match="bibtex"):
-        _work.load_dataset("bibtex")
 
 
 # Figure 3, against Algorithm 1 written down once more in plain NumPy
@@ -176,22 +149,7 @@ def test_the_default_solver_is_not_above_algorithm_1(larger: Dataset, theta: int
     assert default["objective"][default["stop"]] <= best * (1 + 1e-2)
 
 
-def test_with_nothing_penalised_the_solver_finds_least_squares(larger: Dataset) -> None:
-    X, Y = larger.X[:N_FIT], larger.Y[:N_FIT].astype(float)
-    W = np.linalg.lstsq(X, Y, rcond=None)[0]
-    default = curves_at(larger, 6, 5.0)[0]
-    assert default["objective"][-1] == pytest.approx(((Y - X @ W) ** 2).sum(), rel=1e-8)
-
-
-def test_the_test_set_takes_no_part(larger: Dataset) -> None:
-    Y = larger.Y.copy()
-    Y[N_FIT:] = 1 - Y[N_FIT:]
-    assert curves_at(replace(larger, Y=Y), 2, 1.0) == curves_at(larger, 2, 1.0)
-
-
 # Figure 1
-
-MATRIX = np.array([[2.0, 1.0, 2.0, 1.0], [1.0, 1.0, np.nan, 2.0], [1.0, 1.0, 2.0, np.nan]])
 
 
 def completion(**changes: Any) -> dict[str, Any]:
@@ -206,28 +164,3 @@ def test_minima_of_the_completion() -> None:
     # By hand: M Mᵀ = [10 9 9; 9 10 10; 9 10 10] has the eigenvalues 0 and 15 ± √187.
     expected = [np.sqrt(15 + np.sqrt(187)), np.sqrt(15 - np.sqrt(187)), 0.0]
     np.testing.assert_allclose(minima["tail_sum"]["singular_values"], expected, atol=1e-6)
-
-
-@given(st.floats(-10, 10), st.floats(0.1, 5))
-def test_products_of_singular_values_are_minors(lowest: float, width: float) -> None:
-    """σ₁²σ₂²σ₃² is the sum of the squared 3×3 minors, by Cauchy and Binet's formula."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_work, "complete", lambda matrix, *_, **__: Solved)
-        _, arrays = work(completion(lowest=lowest, highest=lowest + width, points=3))
-    for row, second in enumerate(arrays["axis"]):
-        for column, first in enumerate(arrays["axis"]):
-            M = MATRIX.copy()
-            M[1, 2], M[2, 3] = first, second
-            minors = [np.linalg.det(np.delete(M, place, axis=1)) for place in range(4)]
-            product = np.prod(arrays["singular_values"][row, column]) ** 2
-            assert product == pytest.approx(np.sum(np.square(minors)), rel=1e-6, abs=1e-9)
-
-
-class Solved:
-    """Stands for the completion, which does not matter for the grid and takes its time."""
-
-    objective = 0.0
-
-    @staticmethod
-    def values(*_: Any) -> npt.NDArray[np.float64]:
-        return np.ones(2)

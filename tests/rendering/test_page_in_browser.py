@@ -58,25 +58,6 @@ def test_layout_follows_the_window(watched: Watched) -> None:
     page.close()
 
 
-def test_print_shows_everything(watched: Watched) -> None:
-    page = watched.open(scheme="dark")
-    page.emulate_media(media="print", color_scheme="light")
-    rows = "(rows) => rows.filter((row) => row.getBoundingClientRect().height > 5).length"
-    assert page.eval_on_selector_all("#long tbody tr", rows) == N_ROWS
-    assert page.locator("#long .scroll").evaluate("(box) => box.scrollHeight <= box.clientHeight + 1")
-    assert not page.locator("#long label").is_visible()
-    page.close()
-
-
-def test_keyboard_reaches_the_content_first(watched: Watched) -> None:
-    page = watched.open()
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "content"
-    page.close()
-
-
 def test_without_scripts_all_rows_are_there(watched: Watched) -> None:
     page = watched.open(java_script_enabled=False)
     assert page.locator("#long tbody tr:visible").count() == N_ROWS
@@ -117,19 +98,6 @@ def test_a_click_sorts_down_and_back(shared: Any) -> None:
     shared.keyboard.press("Enter")
     assert thetas(shared) == [str(row["theta"]) for row in long_rows()]
     assert shared.locator("#long [aria-sort]").count() == 0
-
-
-def test_scores_are_sorted_as_they_are_shown_and_missing_ones_last(shared: Any) -> None:
-    head = shared.locator("#long thead th", has_text="score").get_by_role("button")
-    head.click()
-    shown = shared.eval_on_selector_all(
-        "#long tbody tr", "(rows) => rows.map((row) => row.cells[3].textContent)"
-    )
-    n_missing = sum(row["score"] is None for row in long_rows())
-    assert shown[-n_missing:] == ["–"] * n_missing
-    values = [float(text.replace("−", "-")) for text in shown[:-n_missing]]
-    assert values == sorted(values)
-    head.dblclick()
 
 
 def test_a_long_table_begins_with_25_rows_and_is_searched(shared: Any) -> None:

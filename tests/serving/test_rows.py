@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 
@@ -63,18 +62,6 @@ def test_without_names_columns_have_numbers(dtype: Any) -> None:
     scores = [[tag["score"] for tag in one["tags"]] for one in answer.json()["predictions"]]
     np.testing.assert_allclose(scores, wanted.scores, rtol=1e-6)
     assert tags(ask(app, {"rows": [{}]})) == model.predict_top_k(np.zeros((1, 12), dtype), 3).labels.tolist()
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
-def test_models_with_a_kernel_answer_too(kernel: str) -> None:
-    rng = np.random.default_rng(2)
-    X = rng.random((10, 10))
-    X = X @ X.T if kernel == "precomputed" else X
-    model = MLFro(1.0, kernel=kernel).fit(X, rng.integers(0, 2, (10, 2)))
-    rows = [{"3": 0.5}, {"0": 1.0}]
-    dense = np.zeros((2, 10))
-    dense[0, 3], dense[1, 0] = 0.5, 1.0
-    assert tags(ask(make_app(model), {"rows": rows})) == model.predict_top_k(dense, 2).labels.tolist()
 
 
 @pytest.mark.parametrize(
@@ -177,14 +164,6 @@ def test_pipelines_are_served_as_models_are(pipeline: Any, named: bool, recwarn:
             assert [tags_found[label] for label in range(3)] == pytest.approx(row.tolist())
     assert not recwarn.list
     assert without_server(app, lambda client: client.get("/model")).json()["n_features"] == 3
-
-
-def test_a_pipeline_of_texts_takes_texts() -> None:
-    model = make_pipeline(TfidfVectorizer(), TruncatedSVD(3), MLFro(0.1))
-    model.fit(TEXTS, np.array([["chess" in text, "photos" in text] for text in TEXTS], dtype=int))
-    wanted = model.decision_function(["chess photos"])[0]
-    (one,) = ask(make_app(model), {"texts": ["chess photos"], "k": 2}).json()["predictions"]
-    assert {tag["tag"]: tag["score"] for tag in one["tags"]} == pytest.approx(dict(enumerate(wanted)))
 
 
 class Slow(MLFro):

@@ -9,7 +9,6 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from sklearn.exceptions import NotFittedError
 
 import lrml
 from lrml import MLFro, SpectralRegressor, TextTagger
-from lrml.cli import main
 from serving.running import HARMFUL, TAGS, TEXTS, serving, text_model, without_server
 from waiting import wait_until
 
@@ -152,18 +150,6 @@ def test_every_answer_forbids_browsers_what_it_does_not_need(client: Any, path: 
     assert "server" not in headers
 
 
-def test_many_clients_at_once_get_their_own_answers(client: Any) -> None:
-    texts = [f"{word} {number}" for number in range(8) for word in ("chess", "photos", "viewer", "edit")]
-    wanted = text_model().predict_top_k(texts, 1).labels[:, 0].tolist()
-
-    def ask(text: str) -> str:
-        answer = client.post("/predict", json={"texts": [text], "k": 1})
-        return str(answer.json()["predictions"][0]["tags"][0]["tag"])
-
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(ask, texts)) == wanted
-
-
 def test_a_signal_lets_a_running_request_finish(tmp_path: Path) -> None:
     with serving(text_model(), tmp_path) as (address, process):
         host, port = address.removeprefix("http://").split(":")
@@ -221,17 +207,6 @@ def impatient(folder: Path, limits: str) -> Iterator[tuple[Any, Any]]:
             yield (host, int(port)), process
 
 
-def test_a_busy_worker_does_not_keep_the_server_from_ending(tmp_path: Path) -> None:
-    with impatient(tmp_path, "0.1 300") as (place, process):
-        with socket.create_connection(place, timeout=300) as connection:
-            connection.sendall(_post(b'{"texts": ["for ever"]}'))
-            wait_until(lambda: process.out.read_text().endswith("asked\n"))
-            process.send_signal(signal.SIGTERM)
-            ended = process.result()
-        assert ended.returncode == 0, ended.stderr
-        assert "Traceback" not in ended.stderr
-
-
 _REQUEST = _post(b'{"texts": ["chess"]}')
 _HALF_A_HEAD = b"POST /predict HTTP/1.1\r\nHost: h"
 _HALF_A_BODY = b"POST /health HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n{"
@@ -270,17 +245,6 @@ def test_clients_that_fall_silent_are_left(tmp_path: Path) -> None:
             while part := reads_nothing.recv(1 << 16):
                 answers += part
         assert answers.count(b"HTTP/1.1 200 OK") < 200
-
-
-def test_a_taken_port_is_told(server: tuple[str, Any], tmp_path: Path, capsys: Any) -> None:
-    port = server[0].rpartition(":")[2]
-    path = tmp_path / "model.lrml"
-    lrml.save(text_model(), path)
-    assert main(["serve", str(path), "--port", port]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert port in said.err
-    assert len(said.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("threshold", [None, 0.3, [0.1, 0.6, 0.2, 0.9, 0.3]])

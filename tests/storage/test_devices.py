@@ -11,10 +11,9 @@ from sklearn.base import BaseEstimator, clone
 
 import lrml
 from lrml.core.arrays import Place
-from lrml.core.moments import Statistics
 from lrml.estimators import Fitted
 from lrml.storage import SKOPS_TRUSTED_TYPES
-from namespaces import assert_same, moved, places
+from namespaces import moved, places
 from storage.model_makers import MEMBERS, X_NEW, X, Y, assert_equal, scores
 
 DEVICE = pytest.mark.parametrize(
@@ -85,30 +84,6 @@ def test_every_way_home_gives_the_model_of_numpy(place, name, tmp_path):
             assert_equal(getattr(found, attribute), getattr(expected, attribute), f"{way}: {attribute}")
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[key] is value for key, value in before.items())  # it stays where it is
-
-
-@DEVICE
-def test_copies_stay_on_the_device(place):
-    model = on_device(place, clone(MEMBERS["LRMLCV several"]).fit(X, Y))
-    for twin in (copy.copy(model), copy.deepcopy(model)):
-        assert_same(twin.intercept_, model.to_numpy().intercept_, place)
-        assert Place.of(twin.best_estimator_.factors_.U) == place
-    assert copy.copy(model).factors_ is model.factors_
-
-
-@DEVICE
-def test_sums_come_home(place):
-    sums = Statistics.from_arrays(X, Y)
-    model = on_device(place, lrml.LRML(1, 2.0).fit_statistics(sums))
-    home = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(home.statistics_.xx, sums.xx)
-
-
-@DEVICE
-def test_a_graph_is_made_of_what_came_home(place):
-    expected = clone(MEMBERS["LRML"]).fit(X, Y)
-    graph = lrml.to_onnx(on_device(place, expected))
-    assert graph.SerializeToString() == lrml.to_onnx(expected).SerializeToString()
 
 
 def test_a_model_of_a_device_that_is_not_here_is_kept_and_used(tmp_path):

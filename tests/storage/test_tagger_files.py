@@ -1,7 +1,5 @@
 """Text taggers in model files: vectorizers as settings, words and weights."""
 
-import time
-
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import (
@@ -94,15 +92,3 @@ def test_what_a_file_cannot_hold(vectorizer, tmp_path):
     with pytest.raises((TypeError, ValueError), match=r"preprocessor|input|Binarizer"):
         lrml.save(tagger, tmp_path / "tagger.lrml")
     assert not (tmp_path / "tagger.lrml").exists()
-
-
-def test_a_large_vocabulary_loads_in_less_than_a_second(tmp_path):
-    words = [f"word{number}" for number in range(200_000)]
-    tagger = TextTagger(MLFro(1.0), vectorizer=TfidfVectorizer())
-    tagger.fit([" ".join(words[start::4]) for start in range(4)], [["a"], ["b"], ["a", "b"], ["c"]])
-    lrml.save(tagger, tmp_path / "large.lrml")
-    start = time.process_time()
-    loaded = lrml.load(tmp_path / "large.lrml")
-    assert time.process_time() - start < 1.0
-    assert loaded.vectorizer_.vocabulary_ == tagger.vectorizer_.vocabulary_
-    np.testing.assert_array_equal(loaded.vectorizer_.idf_, tagger.vectorizer_.idf_)

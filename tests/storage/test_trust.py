@@ -40,13 +40,3 @@ def test_nothing_in_the_list_is_superfluous_or_general():
     assert len(set(SKOPS_TRUSTED_TYPES)) == len(SKOPS_TRUSTED_TYPES)
     kinds = ("lrml.", "scipy.sparse.", "numpy.dtype")
     assert all(name.startswith(kinds) for name in SKOPS_TRUSTED_TYPES)
-
-
-def test_mlflow_with_its_defaults(tmp_path):
-    mlflow = pytest.importorskip("mlflow.sklearn")
-    model = clone(MEMBERS["LRMLCV"]).fit(X, Y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of MLflow, about environments
-        mlflow.save_model(model, str(tmp_path / "model"), skops_trusted_types=SKOPS_TRUSTED_TYPES)
-        loaded = mlflow.load_model(str(tmp_path / "model"))
-    np.testing.assert_array_equal(scores(loaded), scores(model))
