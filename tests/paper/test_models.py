@@ -50,7 +50,7 @@ def cell_of(method: str, theta: int | None, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def data() -> TrainTest:
-    data, _ = make_low_rank_multilabel(180, 8, 6, rank=3, cardinality=2.0, noise=1.5, random_state=3)
+    data, _ = make_low_rank_multilabel(180, 8, 6, rank=3, cardinality=2.0, noise=1.5, random_state=0)
     Y = data.Y.toarray()
     return TrainTest(data.X[:120], Y[:120], data.X[120:], Y[120:])
 

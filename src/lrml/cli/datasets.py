@@ -77,17 +77,17 @@ def describe(data: Data, as_json: Json = False) -> None:
 
     dataset = _read(data)
     description = lrml.datasets.describe(dataset)
-    published = _published(description.name)
+    published = _published(description["name"])
     keys = ["title", "computed", *(["published"] if published else [])]
     columns = [{"key": key, "title": key, "kind": "shown"} for key in keys]
-    columns[0] |= {"title": description.name, "kind": "text"}
+    columns[0] |= {"title": description["name"], "kind": "text"}
     rows = [
         {"title": title, "computed": value, "published": published.get(key, "")}
         for key, title, value in description.lines()
     ]
     source = [f"Source: {dataset.provenance}"] if dataset.provenance else []
     table = {"title": None, "columns": columns, "rows": rows}
-    answer(description.as_dict() | {"provenance": dataset.provenance}, table, *source, as_json=as_json)
+    answer(description | {"provenance": dataset.provenance}, table, *source, as_json=as_json)
 
 
 def _read(data: Data) -> Any:
@@ -164,8 +164,8 @@ def convert(
     check_output(files[0], "OUT", force=force, beside=files[1:], other=data.paths)
     dataset = _read(data)
     lrml.datasets.write_dataset(dataset, target, format=to)
-    found = lrml.datasets.describe(dataset).as_dict() if as_json else {}
-    counts = {key: found[key] for key in ("instances", "attributes", "labels") if as_json}
+    found = lrml.datasets.describe(dataset) if as_json else {}
+    counts = {key: found.get(key) for key in ("instances", "attributes", "labels") if as_json}
     others = (f"wrote {file}, which belongs to it" for file in files[1:])
     document = {"wrote": [str(file) for file in files], **counts}
     answer(document, f"wrote {files[0]}: {counted(len(dataset), 'row')}", *others, as_json=as_json)

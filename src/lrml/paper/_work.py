@@ -56,7 +56,7 @@ def work(cell: Cell) -> Output:
     if kind == "completion":
         return _completion(cell)
     if kind == "statistics":
-        return describe(load_dataset(cell["dataset"])).as_dict(), {}
+        return dict(describe(load_dataset(cell["dataset"]))), {}
     if kind == "convergence":
         return _convergence(load_dataset(cell["dataset"]), cell), {}
     features, kernel = cell["features"], cell["features"]["kernel"] or {}
