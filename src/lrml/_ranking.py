@@ -147,18 +147,20 @@ class Block:
         end = xp.asarray([hits.shape[0]], dtype=xp.int64, device=device)
         # A new score begins with every row, so no tie spans two.
         bounds = xp.concat([xp.astype(xp.nonzero(begins)[0], xp.int64), end])
-        tie = xp.take(_running(begins), self._cells + 1)
+        tie = self._count_before(begins, self._cells + 1)
         first, stop = xp.take(bounds, tie - 1), xp.take(bounds, tie)
-        hits_before = _running(hits)
-        row_start = self._cells - self._cells % self.scores.shape[1]
-        found = xp.take(hits_before, stop) - xp.take(hits_before, row_start)
+        row = self._cells // self.scores.shape[1]
+        row_start = row * self.scores.shape[1]
+        found = self._count_before(hits, stop) - xp.take(
+            xp.cumulative_sum(self.n_relevant) - self.n_relevant, row
+        )
         return float64(found), float64(first - row_start + 1), float64(stop - row_start)
 
-
-def _running(which: Array) -> Array:
-    """How many entries are true before each place, and before the end."""
-    xp = namespace(which)
-    return xp.cumulative_sum(xp.astype(which, xp.uint8), dtype=xp.int64, include_initial=True)
+    def _count_before(self, which: Array, places: Array) -> Array:
+        """How many entries are true before each place."""
+        xp = namespace(which)
+        running = xp.cumulative_sum(xp.astype(which, xp.uint8), dtype=xp.int64, include_initial=True)
+        return xp.take(running, places)
 
 
 class HostBlock(Block):
@@ -168,8 +170,11 @@ class HostBlock(Block):
     def by_score(self) -> tuple[Array, Array]:
         if self.scores.dtype == np.float32:
             # Sorting numbers takes less time than sorting places: relevance goes along as their last bit.
-            bits = (0.0 - self.scores).view(np.int32).astype(np.int64)  # a difference is never −0
-            ascending = np.where(bits < 0, np.int64(np.iinfo(np.int32).min) - bits, bits) << 1 | self.relevant
+            bits = (0.0 - self.scores).view(np.int32)  # a difference is never −0
+            bits ^= bits >> 31 & np.iinfo(np.int32).max  # of negative numbers, the larger ones come first
+            ascending = bits.astype(np.int64)
+            ascending <<= 1
+            ascending |= self.relevant
             ascending.sort(axis=1)
             hits = (ascending & 1).astype(np.bool_)
             ascending >>= 1
@@ -194,6 +199,9 @@ class HostBlock(Block):
     @cached_property
     def _cells(self) -> Array:
         return np.flatnonzero(self.by_score[0])
+
+    def _count_before(self, which: Array, places: Array) -> Array:
+        return places if which.all() else np.searchsorted(np.flatnonzero(which), places)
 
     def sum_over_relevant(self, values: Array) -> Vector:
         row = np.repeat(np.arange(len(self.n_relevant)), self.n_relevant)

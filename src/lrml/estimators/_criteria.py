@@ -58,6 +58,11 @@ class Criterion:
     k: int = 1  # least number of labels that it needs
 
 
+def by_row(criteria: Iterable[Criterion]) -> bool:
+    """Whether all criteria have values by row."""
+    return all(criterion.by_row for criterion in criteria)
+
+
 def check_scorings(scoring: Any, loss: Loss, targets: str) -> tuple[Criterion, ...]:
     """Return the criteria for one metric, or for a list of them; None stands for the default."""
     if not isinstance(scoring, list | tuple):

@@ -29,7 +29,7 @@ from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of,
 from lrml.core.losses import SquaredLoss
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.estimators._criteria import Criterion, GridPoint, ScoreTable, mean_and_error
+from lrml.estimators._criteria import Criterion, GridPoint, ScoreTable, by_row, mean_and_error
 from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scorer, Scores
@@ -40,13 +40,17 @@ from lrml.solvers import PathPoint, solve_path
 _MOST_NUMBERS = 1 << 27
 # Scores of one block of rows, as numbers of 4 or 8 bytes.
 _BLOCK_SCORES = 1 << 23
+# Candidates are judged together on the host up to so many scores: one by one, they are overhead of Python.
+_FEW_SCORES = 1 << 14
 # Tolerance up to which a fit that starts at its neighbour's solution leaves it.
 _LOOSE = 1e-3
 
 Scoring: TypeAlias = Callable[[slice], Scores]
 """Scores of some of the held-out rows."""
-Visit: TypeAlias = Callable[[int, "HeldOut", Scoring, int], list[Any]]
-"""Receives the place of a candidate, held-out rows, its scores of them and its rank; returns its values."""
+Judged: TypeAlias = tuple[int, Scoring, int]
+"""The place of a candidate, its scores and its rank."""
+Visit: TypeAlias = Callable[["HeldOut", Sequence[Judged]], Any]
+"""Receives held-out rows and candidates that score them; returns the values of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,7 @@ class HeldOut:
         They come to the host: candidates are compared there.
         """
         n_rows, step = self.Y.shape[0], max(1, _BLOCK_SCORES // self.Y.shape[1])
-        step = step if all(criterion.by_row for criterion in criteria) else max(n_rows, 1)
+        step = step if by_row(criteria) else max(n_rows, 1)
         parts: list[list[Any]] = [[] for _ in criteria]
         for start in range(0, n_rows, step):
             rows = slice(start, min(start + step, n_rows))
@@ -89,6 +93,19 @@ class HeldOut:
                 found = criterion.measure(self.Y[rows, :], seen, cut, self)
                 values.append(found if isinstance(found, float) else to_numpy(found))
         return [values[0] if np.ndim(values[0]) == 0 else np.concatenate(values) for values in parts]
+
+    def judge_all(self, criteria: Sequence[Criterion], cut: Any, scorings: Sequence[Scoring]) -> Any:
+        """Values of all criteria, by row, of several candidates, as if their rows were further ones."""
+        if len(scorings) == 1:
+            return [self.judge(criteria, cut, scorings[0])]
+        rows = np.tile(np.arange(self.Y.shape[0]), len(scorings))
+        parts = [scores(slice(None)) for scores in scorings]
+        seen = namespace(*parts).concat(parts, axis=0)
+        known = None if self.known is None else take(self.known, rows)
+        weights = None if self.weights is None else take(self.weights, rows)
+        repeated = HeldOut(self.X, take(self.Y, rows), known, weights)
+        found = np.stack(repeated.judge(criteria, cut, lambda block: seen[block, :]))
+        return np.swapaxes(np.reshape(found, (len(criteria), len(scorings), -1)), 0, 1)
 
 
 class Comparison(NamedTuple):
@@ -167,11 +184,13 @@ class Judge:
         self.comparison.expect(len(fresh) * len(self.splits), how)
         told: list[list[tuple[int, list[Any]]]] = [[] for _ in fresh]  # ranks and values, split by split
 
-        def visit(place: int, held: HeldOut, scores: Scoring, rank: int) -> list[Any]:
-            values = held.judge(self.comparison.criteria, self.comparison.cut, scores)
-            told[place].append((rank, values))
-            self.comparison.advance(1)
-            return values
+        def visit(held: HeldOut, several: Sequence[Judged]) -> Any:
+            places, scorings, ranks = zip(*several, strict=True)
+            found = held.judge_all(self.comparison.criteria, self.comparison.cut, scorings)
+            for place, rank, values in zip(places, ranks, found, strict=True):
+                told[place].append((rank, values))
+            self.comparison.advance(len(places))
+            return found
 
         for number in range(len(self.splits) if fresh else 0):
             self.fit(number, fresh, visit)
@@ -189,8 +208,8 @@ class Judge:
         """Held-out rows and one candidate's scores of them, split by split."""
         found: list[tuple[HeldOut, Scores]] = []
 
-        def visit(_: int, held: HeldOut, scores: Scoring, rank: int) -> list[Any]:
-            found.append((held, scores(slice(None))))
+        def visit(held: HeldOut, several: Sequence[Judged]) -> Any:
+            found.extend((held, scores(slice(None))) for _, scores, _ in several)
             return []
 
         for number in range(len(self.splits)):
@@ -280,13 +299,21 @@ class PathJudge(Judge):
 
     def fit(self, number: int, points: Sequence[GridPoint], visit: Visit) -> None:
         """Fit candidates to the training part of a split, and let each be visited."""
-        fold = self.fold(number)
+        fold, waiting = self.fold(number), list[Judged]()
+        held, most = fold.held_out, _FEW_SCORES if self.comparison.data.place.is_host else _BLOCK_SCORES
+        together = most // max(math.prod(held.Y.shape), 1) if by_row(self.comparison.criteria) else 1
 
         def seen(place: int, found: PathPoint) -> None:
             solution = found.regressions
-            visit(place, fold.held_out, fold.scores.of(solution), min(solution.left.shape[1], fold.most))
+            judged = place, fold.scores.of(solution), min(solution.left.shape[1], fold.most)
+            if together > 1:
+                waiting.append(judged)
+            else:
+                visit(held, [judged])
 
         self.solve(number, points, seen)
+        for start in range(0, len(waiting), max(together, 1)):
+            visit(held, waiting[start : start + together])
 
 
 class RefitJudge(Judge):
@@ -317,9 +344,9 @@ class RefitJudge(Judge):
                 found: Scores = model.fitted_.scores(held_out.X[block, :])
                 return namespace(found).astype(found, namespace(found).float32) if ranks_labels else found
 
-            values = visit(place, held_out, scores, model.rank_)
-            if len(self.splits) == 1 and values:
-                score, _ = mean_and_error(np.atleast_1d(values[0]), self.tables[0].weights[0])
+            found = visit(held_out, [(place, scores, model.rank_)])
+            if len(self.splits) == 1 and len(found):
+                score, _ = mean_and_error(np.atleast_1d(found[0][0]), self.tables[0].weights[0])
                 if score > self._leader[0]:
                     self._leader = score, point, copy(model)  # the next fit sets new attributes
 

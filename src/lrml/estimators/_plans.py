@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -179,6 +180,18 @@ def _errors(fold: Fold, ridge: float, thetas: Sequence[int], thresholds: _Float6
     return found
 
 
+def _solved_errors(judge: PathJudge, number: int, points: Sequence[GridPoint]) -> _Float64:
+    """Squared errors on the held-out rows of a fold, up to a constant, by candidates that are solved."""
+    errors, fold = np.zeros(len(points)), judge.fold(number)
+
+    def add(place: int, solved: PathPoint) -> None:
+        a, b = _parts(fold, *solved.regressions.sides)
+        errors[place] = float(np.sum(a - 2.0 * b))
+
+    judge.solve(number, points, add)
+    return errors
+
+
 def _parts(fold: Fold, left: Array, V: Array | None) -> tuple[_Float64, _Float64]:
     """Return ‖T_j‖² and ⟨T_j, Y v_j⟩ for the predictions T of held-out rows."""
     scores: Any = fold.scores
@@ -218,37 +231,36 @@ def screened(
     sizes, cuts = counts_up_to(most) if thetas is None else sorted(set(thetas)), unit * _THRESHOLDS
     if ranks is not None:
         sizes, cuts = [rank for rank in sorted(ranks) if rank < most], np.array([math.inf])
-        points = [GridPoint(0, 0.0, ridge, rank) for ridge in ridges for rank in sizes]
-    elif closed:
-        strengths = [(theta, 2.0 * float(cut)) for theta in sizes for cut in cuts]
-        points = [GridPoint(*pair, ridge) for ridge in ridges for pair in strengths]
-    else:
+    # By ridge, theta or rank, and alpha. Points have names only once they are chosen: there are many.
+    grid: list[tuple[float, int, float]] = list(product(ridges, sizes, (2.0 * cuts).tolist()))
+    if not closed:
         sizes = sizes if thetas is not None else sorted({round(share * most) for share in _FEW_THETAS})
-        grid = grid_points(folds[0].space.problem, sizes, None, ridges, _N_ALPHAS)
-        points = [one for one in grid if one.alpha > 0]
-    if not points:
+        points = grid_points(folds[0].space.problem, sizes, None, ridges, _N_ALPHAS)
+        grid = [(one.ridge, one.theta, one.alpha) for one in points if one.alpha > 0]
+    if not grid:
         return [], {}
-    errors = np.zeros(len(points))
+
+    def point(ridge: float, size: int, alpha: float) -> GridPoint:
+        return GridPoint(size, alpha, ridge) if ranks is None else GridPoint(0, 0.0, ridge, size)
+
+    errors = np.zeros(len(grid))
     for number, fold in zip(numbers, folds, strict=True):
         if closed:
             errors += np.concatenate([_errors(fold, one, sizes, cuts).ravel() for one in ridges])
-            continue
+        else:
+            errors += _solved_errors(judge, number, [point(*one) for one in grid])
 
-        def add(place: int, solved: PathPoint, fold: Fold = fold, errors: _Float64 = errors) -> None:
-            a, b = _parts(fold, *solved.regressions.sides)
-            errors[place] += float(np.sum(a - 2.0 * b))
+    def least(among: Any) -> list[GridPoint]:
+        places = np.flatnonzero(among)
+        return [point(*grid[place]) for place in places[np.argsort(errors[places], kind="stable")[:1]]]
 
-        judge.solve(number, points, add)
-
-    def least(among: Iterable[int]) -> list[GridPoint]:
-        return [points[place] for place in sorted(among, key=errors.__getitem__)[:1]]
-
-    shares = [min((one.theta if one.rank is None else one.rank) / most, 1.0) for one in points]
+    by_ridge, by_size, _ = zip(*grid, strict=True)
+    shares = np.minimum(np.array(by_size) / most, 1.0)
     found: list[GridPoint] = []
     for low, high in zip((-1.0, *_RANGES), _RANGES, strict=False):
-        found += least(place for place, share in enumerate(shares) if low < share <= high)
-    found += least(place for place, one in enumerate(points) if one.ridge == best.ridge)
-    (top,) = least(range(len(points)))
+        found += least((low < shares) & (shares <= high))
+    found += least(np.array(by_ridge) == best.ridge)
+    (top,) = least(shares >= 0.0)
     variants = {top._replace(alpha=f * top.alpha): top for f in (0.5, 2.0) if 0.0 < top.alpha < math.inf}
     found += [*variants, *(_small(judge, best, thetas, ranks) if small else [])]
     return list(dict.fromkeys(found)), variants

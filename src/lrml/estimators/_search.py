@@ -25,6 +25,7 @@ from lrml.estimators._criteria import (
     Contest,
     GridPoint,
     best_of,
+    by_row,
     check_enough_labels,
     check_scorings,
     criterion_of_one_label,
@@ -468,7 +469,7 @@ def _has_gamma(data: Rows) -> bool:
 
 def _tells_no_error(params: Parameters) -> bool:
     """Whether a standard error is to be told, without values of rows that would tell it."""
-    return params.rule != "best" and not all(criterion.by_row for criterion in params.criteria)
+    return params.rule != "best" and not by_row(params.criteria)
 
 
 def _check_error_can_be_told(splits: list[Split], params: Parameters) -> None:
