@@ -113,8 +113,14 @@ class Prediction(NamedTuple):
     scores: npt.NDArray[Any]
     probabilities: npt.NDArray[Any] | None
     """With the logistic loss."""
-    assigned: npt.NDArray[np.bool_]
-    """Whether the score reaches the threshold: of all labels, those that ``predict`` gives."""
+    thresholds: npt.NDArray[Any]
+    """Of these labels."""
+
+    @property
+    def assigned(self) -> npt.NDArray[np.bool_]:
+        """Whether the score reaches the threshold: of all labels, those that ``predict`` gives."""
+        found: npt.NDArray[np.bool_] = self.scores >= self.thresholds
+        return found
 
     @classmethod
     def of(cls, estimator: Any, rows: Any, k: int | None = None, threshold: Any = None) -> Self:
@@ -130,7 +136,7 @@ class Prediction(NamedTuple):
             cuts = dict(zip(names, cut.tolist(), strict=True))
             cut = np.vectorize(cuts.__getitem__, otypes=[float])(tags)
         probabilities = LogisticLoss().probability(scores) if model.loss_ == "logistic" else None
-        return cls(tags, scores, probabilities, scores >= cut)
+        return cls(tags, scores, probabilities, np.broadcast_to(cut, np.shape(scores)))
 
 
 def label_vectors(model: Any) -> npt.NDArray[np.float64]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rendering.browser import DESKTOP, PHONE, Watched, started_browser
@@ -73,7 +74,16 @@ def test_a_person_pastes_a_text_and_sees_tags_and_what_spoke_for_them(
     assert sum(parts) == pytest.approx(wanted.scores[0, 0], abs=0.005)  # seven rounded numbers
     grey = [str(name) for name in page.locator(".tags .below .name").all_text_contents()]
     assert grey == [tag for tag in wanted.labels[0] if tag not in model.predict([TEXT])[0]] != []
-    page.locator(".legend", has_text="below its threshold of 0.500.").wait_for()
+    page.locator(".legend", has_text="0.500").wait_for()
+    for name, wide in (
+        ("filled", np.clip(wanted.scores[0], 0, 1)),
+        ("cut", np.full(5, 0.5)),
+    ):  # one scale for all
+        side = "width" if name == "filled" else "left"
+        lengths = page.locator(f".{name}").evaluate_all(
+            f"parts => parts.map(part => parseFloat(part.style.{side}))"
+        )
+        np.testing.assert_allclose(lengths, 100 * wide, atol=0.01)
     assert page.locator(".note").count() == 0
     for name in (*model.explain(TEXT, HARMFUL),)[:1]:
         assert page.locator(".features .for", has_text=name[0]).count() > 0

@@ -113,10 +113,9 @@ def test_any_request_is_answered_or_refused(name: str, document: Any) -> None:
 
 @functools.cache
 def services() -> dict[str, Service]:
-    limits = {"max_body": 1 << 20, "max_batch": 2, "max_text": 20, "max_k": 4}
     return {
-        "rows": Service(row_model(), None, limits),
-        "texts": Service(TextTagger(MLFro(0.3)).fit(TEXTS, TAGS), None, limits),
+        "rows": Service(row_model(), "rows", None, 2),
+        "texts": Service(TextTagger(MLFro(0.3)).fit(TEXTS, TAGS), "texts", None, 2),
     }
 
 
@@ -194,6 +193,17 @@ def test_a_busy_server_tells_that_it_is_well_and_refuses_a_long_queue() -> None:
     assert refused.headers["retry-after"] == "1"
     assert health.json() == {"status": "ok"}
     assert others == [200] * 64
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lrml.serving._app._PATIENCE", 0.01)
+
+    async def parts() -> Any:
+        yield b'{"rows": [[1, '
+        await asyncio.Event().wait()
+
+    app = make_app(row_model())
+    assert without_server(app, lambda client: client.post("/predict", content=parts())).status_code == 408
 
 
 class Broken(MLFro):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,7 +32,8 @@ def serve(
     """Answer requests for tags, and show a page to try the model, until Ctrl-C.
 
     POST /predict takes {"texts": ["…"], "k": 5}, or {"rows": [[…]]} for a model of numbers; GET /model and
-    GET /health tell about the model and the server.
+    GET /health tell about the model and the server. A model of texts also answers as a project of Annif, at
+    /v1/projects/NAME/suggest, where NAME is that of the file without its ending.
 
     \b
     For example:
@@ -43,7 +45,7 @@ def serve(
     from lrml.serving import make_app, run_app
 
     fitted, summary = opened(model)
-    app = make_app(fitted, summary=summary, max_batch=max_batch, max_body=max_body)
+    app = make_app(fitted, name=Path(model).stem, summary=summary, max_batch=max_batch, max_body=max_body)
 
     def ready(address: str) -> None:
         told = f"Serving {model} at {address} (Ctrl-C stops it)."

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-import math
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.utils import get_tags
 
 from lrml._inner import Prediction, inner_model, threshold_of
 from lrml._shown import did_you_mean, shown
 from lrml._version import __version__
-from lrml.core.checks import check_integer, is_real
+from lrml.core.checks import check_integer, check_number, is_real
+from lrml.core.losses import LOSSES
 from lrml.text import TextTagger
 
 _NO_WORD = "no known word"
 _MOST_NAMES = 1000  # of labels and features in the answer about the model
+_MOST_TAGS = 100  # in an answer
 
 
 class RequestError(Exception):
@@ -33,8 +35,8 @@ class RequestError(Exception):
 class Service:
     """Answers requests with a model; safe for several threads, as it changes nothing."""
 
-    def __init__(self, model: Any, summary: Mapping[str, Any] | None, limits: dict[str, int]) -> None:
-        self.limits = {name: check_integer(name, value) for name, value in limits.items()}
+    def __init__(self, model: Any, name: str, summary: Mapping[str, Any] | None, max_batch: int) -> None:
+        self.name, self.max_batch = name, check_integer("max_batch", max_batch)
         self.kind = type(model).__name__
         self.tagger = model if isinstance(model, TextTagger) else None
         inner = inner_model(model, "make_app")
@@ -46,14 +48,15 @@ class Service:
         first, kernel = (*inner.steps, inner.model)[0], getattr(inner.model, "kernel_", None)
         self.takes = "texts" if inner.reads_texts else "rows"
         self.n_features = inner.model.n_features_in_ if inner.reads_texts else first.n_features_in_
-        names = None if inner.reads_texts else getattr(first, "feature_names_in_", None)
-        self.names = None if names is None else list(map(str, names))
-        self.columns = {name: column for column, name in enumerate(self.names or ())}
+        self.named = self.takes == "rows" and hasattr(first, "feature_names_in_")
+        names = first.feature_names_in_ if self.named else range(0 if inner.reads_texts else self.n_features)
+        self.columns = {str(name): column for column, name in enumerate(names)}
         self.sparse = all(get_tags(one).input_tags.sparse for one in (*inner.steps, inner.model))
         self.sparse = self.sparse and not (kernel is not None and kernel.is_precomputed)
         self.explains = self.tagger is not None and kernel is None
         self.inner = inner.unnamed()
         self.classes = np.asarray(inner.model.classes_).tolist()
+        self.most = min(len(self.classes), _MOST_TAGS)
         self.summary = json.loads(json.dumps(dict(summary or {}), allow_nan=False))
 
     def about(self) -> bytes:
@@ -69,19 +72,17 @@ class Service:
             "threshold": None if cut.ndim else float(cut),  # None: one for each label
             "labels": self.classes[:_MOST_NAMES],
         }
-        facts |= {} if self.names is None else {"features": self.names[:_MOST_NAMES]}
-        known = {"explains": self.explains, "limits": self.limits, "lrml_version": __version__}
+        facts |= {"features": [*self.columns][:_MOST_NAMES]} if self.named else {}
+        limits = {"max_batch": self.max_batch, "max_k": self.most}
+        known = {"explains": self.explains, "limits": limits, "lrml_version": __version__}
         return to_json(facts | known | {"summary": self.summary})
 
-    def answer(self, body: bytes) -> bytes:
+    def answer(self, body: bytes, query: Mapping[str, str] | None = None) -> bytes:
         """Return the answer to a request, both as JSON; raise `RequestError` if it is wrong."""
         given, k, explain = self._read(body)
-        try:
-            X = self.inner.features(given)
-            found = Prediction.of(self.inner.model, X, k)
-        except (OverflowError, ValueError) as error:  # numbers too large for this model, or kernel
-            raise RequestError(str(error)) from error
+        X, found = self._predicted(given, k)
         columns = {"tag": found.tags, "score": found.scores, "assigned": found.assigned}
+        columns |= {"threshold": found.thresholds}
         columns |= {} if found.probabilities is None else {"probability": found.probabilities}
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)
         predictions: list[dict[str, Any]] = [
@@ -101,6 +102,60 @@ class Service:
                 tag["features"] = [{"feature": name, "contribution": value} for name, value in spoke]
         return to_json({"predictions": predictions})
 
+    def project(self) -> bytes:
+        """Return what Annif's REST interface tells about a project."""
+        facts = {"project_id": self.name, "name": self.name, "language": "und", "is_trained": True}
+        return to_json(facts | {"backend": {"backend_id": "lrml"}, "modification_time": None})
+
+    def suggest(self, body: bytes, query: Mapping[str, str]) -> bytes:
+        """Return Annif's answer for a form with one ``text``, a ``limit`` and a ``threshold``."""
+        try:
+            form = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict"))
+        except ValueError as error:
+            raise RequestError(f"the body is no form in UTF-8 ({error}). Send text=…&limit=10.") from error
+        if "text" not in form:
+            raise RequestError(f"the form has the fields {shown([*form])}. Send text=…&limit=10.")
+        return to_json(self._suggested([form["text"]], form)[0])
+
+    def suggest_batch(self, body: bytes, query: Mapping[str, str]) -> bytes:
+        """Return Annif's answer for a JSON list of documents; limit and threshold stand in the address."""
+        document, example = _parsed(body), '{"documents": [{"text": "a text", "document_id": "1"}]}'
+        documents = document.get("documents") if isinstance(document, dict) else None
+        if not isinstance(documents, list) or not all(isinstance(one, dict) for one in documents):
+            raise RequestError(f"the body is {shown(document)}. Send {example}.")
+        found = self._suggested([one.get("text") for one in documents], query)
+        ids = ({"document_id": one.get("document_id")} for one in documents)
+        return to_json([one | own for one, own in zip(found, ids, strict=True)])
+
+    def _suggested(self, texts: list[Any], options: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return Annif's results for texts: tags as URIs, with scores from 0 to 1, of which 0 is none."""
+        try:
+            limit = check_integer("limit", int(options.get("limit", 10)), 0)
+            least = check_number("threshold", float(options.get("threshold", 0)))
+        except ValueError as error:
+            raise RequestError(f"{error}. Send limit=10&threshold=0, for example.") from None
+        _, found = self._predicted(self._batch("texts", texts), max(1, min(limit, self.most)))
+        scores = found.probabilities
+        if scores is None:  # cut at 1/2 as the loss cuts them, and in the same order
+            scores = expit(found.scores - LOSSES[self.inner.model.loss_].threshold)
+        results = []
+        for tags, values in zip(found.tags.tolist(), scores.tolist(), strict=True):
+            hits = [
+                {"uri": tag, "label": tag, "notation": None, "score": score}
+                for tag, score in zip(map(str, tags[:limit]), values, strict=False)
+                if score >= least
+            ]
+            results.append({"results": hits})
+        return results
+
+    def _predicted(self, given: Any, k: int) -> tuple[Any, Prediction]:
+        """Return features, and the best k tags of each."""
+        try:
+            X = self.inner.features(given)
+            return X, Prediction.of(self.inner.model, X, k)
+        except (OverflowError, ValueError) as error:  # numbers too large for this model, or kernel
+            raise RequestError(str(error)) from error
+
     def _read(self, body: bytes) -> tuple[Any, int, int]:
         """Return texts or rows, how many tags to give, and how many words to explain each."""
         document = _parsed(body)
@@ -112,90 +167,64 @@ class Service:
             raise RequestError(
                 f"the body {found}. {did_you_mean(wrong[0], known) if wrong else ''}Send {example}."
             )
-        batch, most = document[self.takes], min(len(self.classes), self.limits["max_k"])
-        if not isinstance(batch, list) or not batch:
-            raise RequestError(f"{self.takes} is {shown(batch)}. Send {example}.")
-        if len(batch) > self.limits["max_batch"]:
-            most = self.limits["max_batch"]
-            raise RequestError(f"{self.takes} has {len(batch)} entries. Send at most {most} at a time.", 413)
+        batch = self._batch(self.takes, document[self.takes])
         try:
-            k = check_integer("k", document.get("k", min(5, most)), 1, most)
+            k = check_integer("k", document.get("k", min(5, self.most)), 1, self.most)
             explain = check_integer("explain", document.get("explain", 0), 0, 100)
         except ValueError as error:
             raise RequestError(str(error)) from None
         if explain and len(batch) > 1:
             raise RequestError(f"explain needs one text at a time, not {len(batch)}. Send one, or explain 0.")
-        return self._texts(batch) if self.takes == "texts" else self._rows(batch), k, explain
+        return batch if self.takes == "texts" else self._rows(batch), k, explain
 
-    def _texts(self, texts: list[Any]) -> list[str]:
-        most = self.limits["max_text"]
-        for place, text in enumerate(texts):
+    def _batch(self, name: str, batch: Any) -> list[Any]:
+        """Return some texts or rows, neither none nor too many."""
+        if not isinstance(batch, list) or not batch:
+            raise RequestError(f"{name} is {shown(batch)}. Send a list of at least one.")
+        if len(batch) > self.max_batch:
+            found = f"{name} has {len(batch)} entries"
+            raise RequestError(f"{found}. Send at most {self.max_batch} at a time.", 413)
+        for place, text in enumerate(batch if name == "texts" else []):
             if not isinstance(text, str):
                 raise RequestError(f"text {place} (counted from 0) is {shown(text)}. Send strings.")
-            if len(text) > most:
-                found = f"text {place} (counted from 0) has {len(text)} characters"
-                raise RequestError(f"{found}. Send at most {most} of them.", 413)
-        return texts
+        return batch
 
     def _rows(self, rows: list[Any]) -> Any:
         """Return rows as an array, or if some are objects, as a sparse matrix where the model takes it."""
+        dtype = self.inner.model.intercept_.dtype
+        largest = float(np.finfo(dtype).max)
         numbers, columns, ends = list[float](), list[int](), [0]
-        for place, row in enumerate(rows):
-            if isinstance(row, dict):
-                columns += map(self._column, row)
-                numbers += [self._number(value, place) for value in row.values()]
-            elif isinstance(row, list) and len(row) == self.n_features:
-                columns += range(self.n_features)
-                numbers += [self._number(value, place) for value in row]
-            else:
+        for place, given in enumerate(rows):
+            whole = isinstance(given, list) and len(given) == self.n_features
+            row = dict(zip(self.columns, given, strict=True)) if whole else given
+            if not isinstance(row, dict):
                 size = f" of length {len(row)}" if isinstance(row, list) else ""
                 raise RequestError(
                     f"row {place} (counted from 0) is {shown(row)}{size}. Send a list of {self.n_features} "
                     "numbers, or an object with those that are not 0."
                 )
+            for name, value in row.items():
+                if name not in self.columns:
+                    last = self.n_features - 1
+                    known = "the names in GET /model" if self.named else f"numbers from 0 to {last}"
+                    raise RequestError(f"{shown(name)} is no feature that the model knows. Send {known}.")
+                if not is_real(value) or not abs(value) <= largest:  # nor is NaN
+                    raise RequestError(
+                        f"row {place} (counted from 0) has {shown(value)}, which is no finite number of "
+                        f"{dtype}. Send one that fits, or fill in what is missing."
+                    )
+                numbers.append(value)
+                columns.append(self.columns[name])
             ends.append(len(columns))
-        content = np.array(numbers, self.inner.model.intercept_.dtype), np.array(columns, np.int64), ends
+        content = np.array(numbers, dtype), np.array(columns, np.int64), ends
         matrix = sp.csr_array(content, shape=(len(rows), self.n_features))
         matrix.sort_indices()
         return matrix if self.sparse and any(isinstance(row, dict) for row in rows) else matrix.toarray()
 
-    def _column(self, name: str) -> int:
-        if self.names is None and name.isdecimal() and len(name) < 19 and name == str(int(name)):
-            column = int(name)
-        else:
-            column = self.columns.get(name, self.n_features)
-        if column >= self.n_features:
-            known = "the names in GET /model" if self.names else f"numbers from 0 to {self.n_features - 1}"
-            raise RequestError(f"{shown(name)} is no feature that the model knows. Send {known}.")
-        return column
-
-    def _number(self, value: Any, row: int) -> float:
-        dtype = self.inner.model.intercept_.dtype
-        try:
-            number = float(value) if is_real(value) else math.nan
-        except OverflowError:  # an int beyond all floats
-            number = math.inf
-        if not abs(number) <= np.finfo(dtype).max:  # nor is NaN
-            raise RequestError(
-                f"row {row} (counted from 0) has {shown(value)}, which is no finite number of {dtype}. Send "
-                "one that fits, or fill in what is missing."
-            )
-        return number
-
 
 def _parsed(body: bytes) -> Any:
-    def no_constants(name: str) -> Any:
-        raise RequestError(f"the body has the number {name}. Send finite numbers only.")
-
-    def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
-            raise RequestError(f"an object has {shown(twice)} twice. Send each name once.")
-        return found
-
     try:
-        return json.loads(body, parse_constant=no_constants, object_pairs_hook=no_repeats)
+        return json.loads(body)
     except (ValueError, RecursionError) as error:  # also of bytes that are no text, and of endless numbers
         reason = "too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
         raise RequestError(

@@ -65,18 +65,29 @@ function shownSum(tag) {
   return list;
 }
 
-function shownTag(tag, low, high) {
+/* Where a score lies on a bar, from 0 to 1: the same for every request, so that two texts can be compared. */
+const SCALES = {
+  squared: { share: (score) => score, ends: "0 to 1" },
+  squared_hinge: { share: (score) => (1 + score) / 2, ends: "−1 to 1" },
+  logistic: { share: (score) => 1 / (1 + Math.exp(-score)), ends: "a probability of 0 to one of 1" },
+};
+
+const place = (score) => `${100 * Math.min(1, Math.max(0, SCALES[model.loss].share(score)))}%`;
+
+function shownTag(tag) {
   const item = element("li", tag.assigned ? "" : "below");
   const line = element("div", "line");
-  const value = tag.probability === undefined ? number(tag.score) : percent(tag.probability);
-  line.append(element("span", "name", tag.tag), element("span", "score", value));
-  const bar = element("div", "bar");
-  const filled = element("span");
-  const share = tag.probability === undefined ? (tag.score - low) / (high - low || 1) : tag.probability;
-  filled.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
-  bar.append(filled);
-  item.append(line, bar);
+  line.append(element("span", "name", tag.tag));
   if (!tag.assigned) line.append(element("span", "unseen", "below the threshold"));
+  if (tag.probability !== undefined) line.append(element("span", "probability", percent(tag.probability)));
+  line.append(element("span", "score", number(tag.score)));
+  const bar = element("div", "bar");
+  const filled = element("span", "filled");
+  filled.style.width = place(tag.score);
+  const cut = element("span", "cut");
+  cut.style.left = place(tag.threshold);
+  bar.append(filled, cut);
+  item.append(line, bar);
   if (tag.features) item.append(shownSum(tag));
   return item;
 }
@@ -84,22 +95,16 @@ function shownTag(tag, low, high) {
 function show(predictions) {
   const results = byId("results");
   results.replaceChildren();
-  predictions.forEach(({ tags, note }, place) => {
-    if (predictions.length > 1) results.append(element("h2", "", `Row ${place + 1}`));
+  predictions.forEach(({ tags, note }, row) => {
+    if (predictions.length > 1) results.append(element("h2", "", `Row ${row + 1}`));
     if (note) results.append(element("p", "muted note", `${note[0].toUpperCase()}${note.slice(1)}.`));
-    const scores = tags.map((tag) => tag.score);
-    const low = Math.min(0, ...scores);
-    const high = Math.max(1, ...scores);
     const list = element("ol", "tags");
-    list.append(...tags.map((tag) => shownTag(tag, low, high)));
+    list.append(...tags.map(shownTag));
     results.append(list);
   });
-  if (predictions.some(({ tags }) => tags.some((tag) => !tag.assigned))) {
-    const cut = model.threshold;
-    const shown = model.loss === "logistic" ? percent(1 / (1 + Math.exp(-cut))) : number(cut);
-    const legend = "In grey: tags that the model does not assign, because they are below its threshold";
-    results.append(element("p", "muted legend", cut === null ? `${legend} for the tag.` : `${legend} of ${shown}.`));
-  }
+  const cut = model.threshold === null ? "the threshold of the tag" : `the threshold, ${number(model.threshold)}`;
+  const legend = `Bars show scores, always from ${SCALES[model.loss].ends}. The tick is ${cut}: the model does not assign tags in grey, whose scores are below it.`;
+  results.append(element("p", "muted legend", legend));
   if (model.explains) {
     const sum = "Below a tag: the words that spoke for it (+) or against it (−) most. Its score is the sum of all words and of a constant, which is the same for all texts.";
     results.append(element("p", "muted", sum));
@@ -140,7 +145,7 @@ function introduce() {
   const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
   const kind = model.model ? `${model.kind} with ${model.model}` : model.kind;
   byId("about").textContent = [
-    kind, count(model.n_labels, "tag"), count(model.n_features, "feature"), `rank ${model.rank}`, `lrml ${model.lrml_version}`,
+    kind, count(model.n_labels, "tag"), count(model.n_features, "feature"), `${model.loss.replace("_", " ")} loss`, `rank ${model.rank}`, `lrml ${model.lrml_version}`,
   ].map((part) => part.replaceAll(" ", "\u00a0")).join(" · ");
   byId("title").textContent = texts ? "Tags for a text" : "Tags for rows of features";
   const most = Math.min(model.n_labels, model.limits.max_k);
@@ -148,7 +153,6 @@ function introduce() {
   byId("k").value = Math.min(5, most);
   const given = byId("given");
   if (texts) {
-    given.maxLength = model.limits.max_text;
     given.spellcheck = true;
     given.placeholder = "Paste a text here";
   } else {
