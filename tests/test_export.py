@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import MaxAbsScaler, Normalizer, QuantileTransformer, StandardScaler
 
 import lrml
-from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, TextTagger
+from lrml import CPLST, LEML, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, TextTagger
 from lrml.datasets import load_yeast
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -79,7 +79,6 @@ FAMILY = [
     MLFroCV(),
     LEML(3),
     CPLST(4),
-    PLST(4),
 ]
 
 

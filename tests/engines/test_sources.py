@@ -18,7 +18,7 @@ import dask.dataframe as dd
 from dask import delayed
 from distributed import Client, futures_of
 
-from lrml import LRML, PLST, MLFro
+from lrml import LRML, MLFro
 from lrml.blocks import BlockError
 from lrml.core.moments import Statistics
 from lrml.datasets import open_source
@@ -115,8 +115,6 @@ def test_wrong_collections(client):
     for alone in (x, DaskBlocks(x, y)):  # without labels; with those that would be ignored
         with pytest.raises(BlockError, match="block 0"):
             fit(MLFro(), alone, None if alone is x else y, client=client)
-    with pytest.raises(AttributeError, match="fit_blocks"):
-        fit(PLST(), x, y, client=client)
     with pytest.raises(ClusterError, match="nonsense"), connect("nonsense://x"):
         pass
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace
+from lrml import CPLST, LEML, LRML, MLFro, MLFroCV, MLTrace
 from lrml.model_selection import iterative_train_test_split
 from lrml.thresholds import Cut, best_threshold
 from roads import take_road
@@ -16,7 +16,6 @@ CLOSED = [
     MLTrace(alpha=2.0),
     MLFro(1.0),
     CPLST(rank=2, ridge=0.1),
-    PLST(rank=2, ridge=0.1),
     MLFro(1.0, kernel="rbf", gamma=0.1),
 ]
 HELD_OUT = [LEML(rank=2, loss="logistic"), MLFro(loss="logistic"), LRML(theta=1, ridge=0.5, loss="logistic")]

@@ -15,7 +15,6 @@ from lrml import (
     LEMLCV,
     LRML,
     LRMLCV,
-    PLST,
     MLFro,
     MLFroCV,
     MLTrace,
@@ -84,7 +83,6 @@ SQUARED = [
     MLTrace(2.0),
     MLFro(0.5),
     CPLST(2),
-    PLST(2, ridge=0.1),
     LEML(3, 2.0, ridge=0.5, tol=1e-7),
     LEML(2),
 ]

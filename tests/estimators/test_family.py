@@ -5,14 +5,13 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace
+from lrml import CPLST, LEML, LRML, MLFro, MLTrace
 from lrml.core.losses import LOSSES
 
 TIGHT = {"tol": 1e-13}
 # One singular value is free, the others are penalised: of 4 labels LRML has a tail of 3.
 FAMILY = {
     "CPLST": CPLST(2, ridge=0.3),
-    "PLST": PLST(2, ridge=0.3),
     **{
         f"{kind.__name__}-{loss}": kind(**params, loss=loss)
         for kind, params in (

@@ -12,7 +12,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
-from lrml import CPLST, CPLSTCV, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace
+from lrml import CPLST, CPLSTCV, LRML, LRMLCV, MLFro, MLFroCV, MLTrace
 from lrml.theory import bound_report
 
 MODELS = {
@@ -22,7 +22,6 @@ MODELS = {
     "MLTrace": MLTrace(0.5, ridge=0.1, tol=1e-12),
     "MLFro": MLFro(0.3),
     "CPLST": CPLST(2, ridge=0.1),
-    "PLST": PLST(2, ridge=0.1),
 }
 every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 KERNELS = {

@@ -18,7 +18,6 @@ from lrml import (
     LEML,
     LRML,
     LRMLCV,
-    PLST,
     MLFro,
     MLFroCV,
     MLTrace,
@@ -154,7 +153,7 @@ def test_estimates_are_far_closer_to_refitting_than_training_scores(model):
 def test_who_has_leave_one_out_scores_and_of_which_columns(make_problem):
     pd = pytest.importorskip("pandas")
     X, Y = make_problem(30, 5, 4)
-    for model in (LRML(), MLTrace(), MLFro(), LEML(2), CPLST(2), PLST(2), MLFroCV().fit(X, Y)):
+    for model in (LRML(), MLTrace(), MLFro(), LEML(2), CPLST(2), MLFroCV().fit(X, Y)):
         assert np.isfinite(model.leave_one_out_scores(X, Y)).all()
     unknown = np.where(np.eye(30, 4), np.nan, Y)
     for model, labels, shown in ((LRML(loss="logistic"), Y, "logistic"), (LRML(), unknown, "unknown")):

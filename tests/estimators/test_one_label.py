@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 
-from lrml import CPLST, LEML, LRML, LRMLCV, PLST, MLFro, MLFroCV, MLTrace, SpectralRegressor
+from lrml import CPLST, LEML, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, SpectralRegressor
 from lrml.model_selection import MultilabelStratifiedKFold
 
 FAMILY = [
@@ -26,7 +26,6 @@ FAMILY = [
     MLFro(loss="squared_hinge"),
     LEML(rank=1),
     CPLST(rank=1, ridge=0.1),
-    PLST(rank=1, ridge=0.1),
     LRMLCV(thetas=[0], alphas=[0.5], ridges=[0.1], cv=2, random_state=0),
 ]
 MODELS = pytest.mark.parametrize("model", FAMILY, ids=repr)

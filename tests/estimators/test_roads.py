@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from lrml import CPLST, LEML, LRML, PLST, MLFro, MLFroCV, MLTrace
+from lrml import CPLST, LEML, LRML, MLFro, MLFroCV, MLTrace
 from lrml.core.arrays import Place
 from lrml.core.coordinates import road_of
 from lrml.core.rows import Rows
@@ -46,7 +46,6 @@ MODELS = {
     "MLTrace": MLTrace(2.0, ridge=0.1, tol=1e-12),
     "MLFro": MLFro(0.3),
     "CPLST": CPLST(3, ridge=0.1),
-    "PLST": PLST(3, ridge=0.1),
     "LEML": LEML(3, 1.0, tol=1e-10),
 }
 

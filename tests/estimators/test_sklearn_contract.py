@@ -12,7 +12,7 @@ from sklearn.metrics import label_ranking_average_precision_score, r2_score
 from sklearn.utils.estimator_checks import check_estimator
 
 import sklearn_failures
-from lrml import CPLST, LEML, LRML, PLST, MLFro, MLTrace, SpectralRegressor
+from lrml import CPLST, LEML, LRML, MLFro, MLTrace, SpectralRegressor
 from lrml.core.losses import LOSSES
 
 # The official checks
@@ -25,7 +25,6 @@ CHECKED = [
     SpectralRegressor(),
     MLTrace(),
     CPLST(),
-    PLST(),
     LEML(),
     MLFro(1.0, kernel="rbf"),
     # Free singular values and labels that can be separated: without a ridge probabilities would end as 1.
@@ -70,7 +69,7 @@ def data(make_problem):
 
 
 def test_kinds_parameters_and_words(data):
-    for kind in (LRML, MLTrace, MLFro, LEML, CPLST, PLST, SpectralRegressor):
+    for kind in (LRML, MLTrace, MLFro, LEML, CPLST, SpectralRegressor):
         plain, labels = kind(), kind is not SpectralRegressor
         assert (is_classifier(plain), is_regressor(plain)) == (labels, not labels)
         for name in ("decision_function", "predict_top_k"):

@@ -149,8 +149,6 @@ _MEMBERS = [
     _fit("CPLST", "tall", rank=3),
     _fit("CPLST", "large", rank=0.2, ridge=1.0),
     _fit("CPLST", "yeast", rank=4, ridge=1.0),
-    _fit("PLST", "tall", rank=3),
-    _fit("PLST", "yeast", rank=0.3, ridge=1.0),
 ]
 _LOSSES = [
     _fit("LRML", "tall", LOSS, theta=2, alpha=25.0, ridge=2.0, loss="logistic"),
@@ -223,7 +221,6 @@ _DEFAULTS = [
     _fit("MLFro", "yeast", default=True),
     _fit("LEML", "yeast", default=True),
     _fit("CPLST", "yeast", default=True),
-    _fit("PLST", "yeast", default=True),
     _fit("LRML", "text", default=True),
     _fit("LRML", "tall", LOSS, default=True, loss="logistic"),
     _fit("LRML", "wide", LOSS, default=True, loss="squared_hinge"),

@@ -11,7 +11,6 @@ from lrml import (
     LEMLCV,
     LRML,
     LRMLCV,
-    PLST,
     MLFro,
     MLFroCV,
     MLTrace,
@@ -43,7 +42,6 @@ MEMBERS = {
     "LEML": LEML(2),
     "LEML logistic": LEML(0.5, 0.1, loss="logistic"),
     "CPLST": CPLST(2),
-    "PLST": PLST(2),
     "LRMLCV": LRMLCV(random_state=0),
     "LRMLCV grid": LRMLCV(
         LRML(threshold="auto"), thetas=[0, 1], alphas=[0.1, 1.0], ridges=[0.1], cv=3, random_state=0

@@ -31,7 +31,7 @@ def on_device(place, model):
         elif name == "best_estimators_":
             setattr(twin, name, {key: on_device(place, one) for key, one in value.items()})
         elif name == "fitted_":
-            names = ("factors", "intercept", "unseen", "X_fit", "cut", "components")
+            names = ("factors", "intercept", "unseen", "X_fit", "cut")
             parts = {part: moved(place, getattr(value, part)) for part in names}
             twin.fitted_ = dataclasses.replace(value, **parts)
     return twin

@@ -7,7 +7,7 @@ from lrml.estimators._kernels import KERNELS as KERNELS  # for model files
 from lrml.estimators._kernels import Kernel as Kernel
 from lrml.estimators._scores import predict_top_k
 from lrml.estimators.cv import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV, SpectralRegressorCV
-from lrml.estimators.label_space import CPLST, PLST
+from lrml.estimators.label_space import CPLST
 from lrml.estimators.leml import LEML
 from lrml.estimators.lrml import LRML, MLFro, MLTrace
 from lrml.estimators.path import (
@@ -24,7 +24,6 @@ __all__ = [
     "LEMLCV",
     "LRML",
     "LRMLCV",
-    "PLST",
     "LRMLPath",
     "LowRankModel",
     "MLFro",

@@ -34,7 +34,6 @@ from lrml.core.coordinates import (
 )
 from lrml.core.linalg import Factors
 from lrml.core.loss_problem import Axes, RowProblem
-from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.core.subspace import check_unit
@@ -139,7 +138,7 @@ def record(rows: Rows, spec: Spec, outcome: SolverResult, model: Model, unseen: 
         kernel=kernel,
         X_fit=None if kernel is None or kernel.is_precomputed else rows.given_rows,
         theta=spec.theta,  # type: ignore[arg-type]  # a number by now
-        alpha=None if spec.encodes or spec.given else spec.alpha,
+        alpha=None if spec.given else spec.alpha,
         space=None if spec.is_bare else spec.space,
         ridge=spec.ridge,
         n_passes=rows.n_passes,
@@ -221,10 +220,6 @@ def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
             point = Point(outcome.solution, outcome.factors.s, outcome.objective)
             gap = min(outcome.gap, duality_gap(problem, spec.tail, point))
         more["gap"] = gap + (missed or 0.0)  # what is proven inside a subspace is not all
-    if spec.encodes:
-        right = problem.penalised_predictions(TailSum(0, 0.0, max_rank=spec.max_rank)).right
-        components = (right if problem.labels is None else problem.labels @ right).T
-        more["components"] = rows.home.asarray(components, rows.schema.dtype)
     if missed is not None:  # a wide model needs the memory of the subspace
         coordinates = coordinates.without_subspace()
     del setting, problem

@@ -79,7 +79,6 @@ class Fitted:
     compression_gap: float | None = None
     kernel_gap: float | None = None
     n_passes: int | None = None
-    components: Array | None = None
     cut: Any = None  # the threshold that ``threshold="auto"`` has chosen
     sums: Sums | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from time import perf_counter
 from typing import Any, ClassVar, Self
 
@@ -48,7 +48,7 @@ from lrml.estimators._plans import (
     shrinking,
     staged,
 )
-from lrml.estimators._spec import CHECKS, Parameters, loss_scale, noise_along, sums_suffice
+from lrml.estimators._spec import CHECKS, Parameters, loss_scale, noise_along, sums_suffice, with_constructor
 from lrml.estimators._splits import (
     Folds,
     FoldSums,
@@ -83,6 +83,7 @@ _ROW_THETAS, _ROW_SHARES, _NOISE_SHARE = (0.0, 0.05), (0.2, 0.4, 0.6), 0.2
 _BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 
 
+@with_constructor
 class SearchModel(LowRankModel):
     """An estimator that chooses parameters of another one on held-out rows, and is then fitted on all.
 
@@ -90,26 +91,24 @@ class SearchModel(LowRankModel):
     calls them), and what a user may ask of them (``_asked``).
     """
 
+    estimator: Any = None
+    _: KW_ONLY
+    cv: Any = None
+    scoring: Any = None
+    rule: str = "best"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+
     _member: ClassVar[Any]
     _names: ClassVar[Mapping[str, str]]
     _limited = False  # whether there are always limits of the rank
     _tol = 1e-4  # default tol of candidates on the coefficients
-    _row_tol: float | None = None  # and of those that read the rows; None: that of a fit
+    _row_tol: ClassVar[float | None] = None  # and of those that read the rows; None: that of a fit
     _checks = CHECKS | {
         "cv": check_cv,
         "rule": lambda value: check.check_choice("rule", value, _RULES),
         "estimator": lambda value: value,
     }
-
-    def __init__(
-        self, estimator: Any, cv: Any, scoring: Any, rule: str, random_state: Any, verbose: int
-    ) -> None:
-        self.estimator = estimator
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.random_state = random_state
-        self.verbose = verbose
 
     @property
     def _base(self) -> Any:

@@ -31,7 +31,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar, cast, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,7 @@ from lrml.solvers import ROW_SOLVERS, SOLVERS, Callback, Phase
 from lrml.thresholds import Cut
 
 Check: TypeAlias = Callable[[Any], Any]
+_Kind = TypeVar("_Kind", bound=type)
 SPACES = ("predictions", "coefficients")
 """Whose singular values a penalty may act on."""
 USUAL_THETA = {"predictions": 0.05, "coefficients": 0.2}
@@ -64,6 +65,13 @@ _MAX_ITER = (5000, 1000)
 _LEAST_SHARE, _MOST_SHARE = 0.01, 0.9
 # The default alpha of a penalty on the predictions, over ‖D^(1/2)G‖_F / √n: half of the noise in them.
 _NOISE_SHARE = 0.5 / math.sqrt(2.0)
+
+
+@dataclass_transform(eq_default=False)
+def with_constructor(kind: _Kind) -> _Kind:
+    """Give an estimator the constructor that stores what its class lists, by these names and defaults."""
+    store: Any = dataclass(eq=False, repr=False)
+    return cast(_Kind, store(kind))
 
 
 class Parameters(SimpleNamespace):
@@ -276,7 +284,6 @@ class Spec:
     tol: float | None = None
     tols: tuple[float, float] = (1e-4, 1e-4)  # by default: where sums suffice, and where rows are read
     certified: bool = False  # whether the fit is to prove its gap
-    encodes: bool = False  # whether the directions of label space that the limit of the rank leaves are kept
     callback: Callback | None = None
     verbose: int = 0
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from lrml.core.rows import Rows
@@ -13,7 +13,7 @@ from lrml.estimators._base import LabelModel, LowRankModel
 from lrml.estimators._criteria import GridPoint
 from lrml.estimators._plans import Plan, follow
 from lrml.estimators._search import SearchModel
-from lrml.estimators._spec import Parameters, several, usual_strengths
+from lrml.estimators._spec import Parameters, several, usual_strengths, with_constructor
 from lrml.estimators.label_space import CPLST, check_all_known
 from lrml.estimators.leml import LEML, usual_ranks
 from lrml.estimators.lrml import LRML, MLFro, MLTrace
@@ -23,6 +23,7 @@ from lrml.estimators.spectral import SpectralRegressor
 _LEML_SHARES, _LEML_RIDGES = (0.4, 0.8), (3.0, 1.0, 0.3)
 
 
+@with_constructor
 class LRMLCV(LabelModel, SearchModel):
     """`LRML` with theta, alpha and ridge chosen by scores of rows that the model has not seen.
 
@@ -114,31 +115,18 @@ class LRMLCV(LabelModel, SearchModel):
     (45, 0.755)
     """
 
+    _: KW_ONLY
+    thetas: Any = None
+    alphas: Any = None
+    ridges: Any = None
+    gammas: Any = None
+
     _member: ClassVar[Any] = LRML
     _names = {"theta": "theta", "alpha": "alpha", "ridge": "ridge"}  # noqa: RUF012
     _row_tol = 1e-3
 
-    def __init__(
-        self,
-        estimator: LRML | None = None,
-        *,
-        thetas: Any = None,
-        alphas: Any = None,
-        ridges: Any = None,
-        gammas: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = "best",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
-        self.thetas = thetas
-        self.alphas = alphas
-        self.ridges = ridges
-        self.gammas = gammas
 
-
+@with_constructor
 class MLTraceCV(LabelModel, SearchModel):
     """`MLTrace` with alpha and ridge chosen by scores of unseen rows: `LRMLCV` with theta = 0.
 
@@ -151,33 +139,21 @@ class MLTraceCV(LabelModel, SearchModel):
         As in `LRMLCV`; ``ridges=0`` is the method as published.
     """
 
+    _: KW_ONLY
+    alphas: Any = None
+    ridges: Any = None
+    gammas: Any = None
+
     _member = MLTrace
     _names = {"alpha": "alpha", "ridge": "ridge"}  # noqa: RUF012
     _row_tol = 1e-3
-
-    def __init__(
-        self,
-        estimator: MLTrace | None = None,
-        *,
-        alphas: Any = None,
-        ridges: Any = None,
-        gammas: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = "best",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
-        self.alphas = alphas
-        self.ridges = ridges
-        self.gammas = gammas
 
     def _asked(self, data: Rows, params: Parameters) -> None:
         super()._asked(data, params)
         params.thetas = [0]
 
 
+@with_constructor
 class MLFroCV(LabelModel, SearchModel):
     """`MLFro` with alpha chosen by scores of unseen rows: step 1 of `LRMLCV`, on max(1500, 2¹⁹/L) rows.
 
@@ -192,30 +168,19 @@ class MLFroCV(LabelModel, SearchModel):
         As in `LRMLCV`.
     """
 
+    _: KW_ONLY
+    alphas: Any = None
+    gammas: Any = None
+
     _member = MLFro
     _names = {"alpha": "ridge"}  # noqa: RUF012
-
-    def __init__(
-        self,
-        estimator: MLFro | None = None,
-        *,
-        alphas: Any = None,
-        gammas: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = "best",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
-        self.alphas = alphas
-        self.gammas = gammas
 
     def _asked(self, data: Rows, params: Parameters) -> None:
         super()._asked(data, params)
         params.ridges, params.alphas = params.alphas, [0.0]
 
 
+@with_constructor
 class LEMLCV(LabelModel, SearchModel):
     """`LEML` with rank and ridge chosen by scores of unseen rows.
 
@@ -238,27 +203,14 @@ class LEMLCV(LabelModel, SearchModel):
         As in `LRMLCV`.
     """
 
+    _: KW_ONLY
+    ranks: Any = None
+    alphas: Any = None
+    ridges: Any = None
+
     _member = LEML
     _names = {"rank": "rank", "alpha": "alpha", "ridge": "ridge"}  # noqa: RUF012
     _limited, _tol = True, 1e-6
-
-    def __init__(
-        self,
-        estimator: LEML | None = None,
-        *,
-        ranks: Any = None,
-        alphas: Any = None,
-        ridges: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = "best",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
-        self.ranks = ranks
-        self.alphas = alphas
-        self.ridges = ridges
 
     def _asked(self, data: Rows, params: Parameters) -> None:
         super()._asked(data, params)
@@ -277,6 +229,7 @@ class LEMLCV(LabelModel, SearchModel):
         yield [best._replace(rank=rank) for rank in params.ranks]
 
 
+@with_constructor
 class CPLSTCV(LabelModel, SearchModel):
     """`CPLST` with rank and ridge chosen by scores of unseen rows.
 
@@ -293,33 +246,21 @@ class CPLSTCV(LabelModel, SearchModel):
         As in `LRMLCV`.
     """
 
+    _: KW_ONLY
+    ranks: Any = None
+    ridges: Any = None
+    gammas: Any = None
+
     _member = CPLST
     _names = {"rank": "rank", "ridge": "ridge"}  # noqa: RUF012
     _limited = True
-
-    def __init__(
-        self,
-        estimator: CPLST | None = None,
-        *,
-        ranks: Any = None,
-        ridges: Any = None,
-        gammas: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = "best",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
-        self.ranks = ranks
-        self.ridges = ridges
-        self.gammas = gammas
 
     def _check_shapes(self, data: Rows, params: Parameters) -> None:
         check_all_known(data, "CPLSTCV", "LEMLCV or LRMLCV")
         super()._check_shapes(data, params)
 
 
+@with_constructor
 class SpectralRegressorCV(RegressorMixin, SearchModel):
     """`SpectralRegressor` with theta, alpha, ridge or rank chosen by scores of unseen rows, as in `LRMLCV`.
 
@@ -354,32 +295,17 @@ class SpectralRegressorCV(RegressorMixin, SearchModel):
     2
     """
 
+    _: KW_ONLY
+    thetas: Any = None
+    alphas: Any = None
+    ridges: Any = None
+    ranks: Any = None
+    gammas: Any = None
+
     _member = SpectralRegressor
     _names = {"theta": "theta", "alpha": "alpha", "ridge": "ridge", "max_rank": "rank"}  # noqa: RUF012
     _checks = SearchModel._checks | {"alphas": partial(several, "alphas", SpectralRegressor._checks["alpha"])}
     score = LowRankModel.score
-
-    def __init__(
-        self,
-        estimator: SpectralRegressor | None = None,
-        *,
-        thetas: Any = None,
-        alphas: Any = None,
-        ridges: Any = None,
-        ranks: Any = None,
-        gammas: Any = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = "best",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(estimator, cv, scoring, rule, random_state, verbose)
-        self.thetas = thetas
-        self.alphas = alphas
-        self.ridges = ridges
-        self.ranks = ranks
-        self.gammas = gammas
 
     def _check_params(self) -> Parameters:
         params = super()._check_params()

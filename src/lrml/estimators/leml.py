@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from lrml.core.checks import check_count
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
-from lrml.estimators._spec import Parameters, Spec
+from lrml.estimators._spec import Parameters, Spec, with_constructor
 from lrml.solvers import Callback
 
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs
@@ -19,6 +20,7 @@ from lrml.solvers import Callback
 _RANK_SHARE, _FEW_LABELS, _LARGEST_RANK = 0.8, 320, 512
 
 
+@with_constructor
 class LEML(LabelModel, Member):
     """Low-rank empirical risk minimisation: a trace norm, or a ridge only, over matrices of rank k at most.
 
@@ -63,34 +65,19 @@ class LEML(LabelModel, Member):
     5
     """
 
-    def __init__(
-        self,
-        rank: int | float | None = None,
-        alpha: float | None = None,
-        *,
-        ridge: float | None = None,
-        loss: str = "squared",
-        fit_intercept: bool = True,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        device: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.rank = rank
-        self.alpha = alpha
-        self.ridge = ridge
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.callback = callback
-        self.device = device
-        self.verbose = verbose
+    rank: int | float | None = None
+    alpha: float | None = None
+    _: KW_ONLY
+    ridge: float | None = None
+    loss: str = "squared"
+    fit_intercept: bool = True
+    max_iter: int | None = None
+    tol: float | None = None
+    threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    warm_start: bool = False
+    callback: Callback | None = None
+    device: Any = None
+    verbose: int = 0
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         shape, alpha = rows.model_shape, params.alpha

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._spec import USUAL_THETA, Parameters, Spec
+from lrml.estimators._spec import USUAL_THETA, Parameters, Spec, with_constructor
 from lrml.solvers import Callback, Phase
 
 
+@with_constructor
 class LRML(LabelModel, Member):
     """Low-rank multi-label learning by penalising only the tail of the spectrum.
 
@@ -108,46 +109,25 @@ class LRML(LabelModel, Member):
     (8, 0.755)
     """
 
-    def __init__(
-        self,
-        theta: int | float | str | None = None,
-        alpha: float | None = None,
-        *,
-        ridge: float | None = None,
-        space: str | None = None,
-        loss: str = "squared",
-        fit_intercept: bool = True,
-        kernel: KernelLike = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        solver: str | Phase = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        device: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.theta = theta
-        self.alpha = alpha
-        self.ridge = ridge
-        self.space = space
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.callback = callback
-        self.device = device
-        self.verbose = verbose
+    theta: int | float | str | None = None
+    alpha: float | None = None
+    _: KW_ONLY
+    ridge: float | None = None
+    space: str | None = None
+    loss: str = "squared"
+    fit_intercept: bool = True
+    kernel: KernelLike = "linear"
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    solver: str | Phase = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    warm_start: bool = False
+    callback: Callback | None = None
+    device: Any = None
+    verbose: int = 0
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         theta, alpha, ridge, space = params.theta, params.alpha, params.ridge, params.space
@@ -168,6 +148,7 @@ class LRML(LabelModel, Member):
         return Spec.of(self, params, theta=theta, space=space, alpha=alpha, ridge=ridge)
 
 
+@with_constructor
 class MLTrace(LabelModel, Member):
     """Multi-label learning with the trace norm: `LRML` with theta = 0, and a proof of how close a fit is.
 
@@ -207,50 +188,31 @@ class MLTrace(LabelModel, Member):
     True
     """
 
-    def __init__(
-        self,
-        alpha: float | None = None,
-        *,
-        ridge: float = 0.0,
-        space: str = "coefficients",
-        loss: str = "squared",
-        fit_intercept: bool = True,
-        kernel: KernelLike = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        solver: str | Phase = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        device: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.ridge = ridge
-        self.space = space
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.callback = callback
-        self.device = device
-        self.verbose = verbose
+    alpha: float | None = None
+    _: KW_ONLY
+    ridge: float = 0.0
+    space: str = "coefficients"
+    loss: str = "squared"
+    fit_intercept: bool = True
+    kernel: KernelLike = "linear"
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    solver: str | Phase = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    warm_start: bool = False
+    callback: Callback | None = None
+    device: Any = None
+    verbose: int = 0
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         strengths = {"alpha": params.alpha, "ridge": params.ridge}
         return Spec.of(self, params, space=params.space, certified=True, **strengths)
 
 
+@with_constructor
 class MLFro(LabelModel, Member):
     """Multi-label learning with the squared Frobenius norm alone, alpha · ‖W‖²_F: ridge regression.
 
@@ -279,38 +241,21 @@ class MLFro(LabelModel, Member):
     0.755
     """
 
-    def __init__(
-        self,
-        alpha: float | None = None,
-        *,
-        loss: str = "squared",
-        fit_intercept: bool = True,
-        kernel: KernelLike = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        threshold: float | npt.NDArray[np.floating[Any]] | str | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        device: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.warm_start = warm_start
-        self.callback = callback
-        self.device = device
-        self.verbose = verbose
+    alpha: float | None = None
+    _: KW_ONLY
+    loss: str = "squared"
+    fit_intercept: bool = True
+    kernel: KernelLike = "linear"
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    max_iter: int | None = None
+    tol: float | None = None
+    threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    warm_start: bool = False
+    callback: Callback | None = None
+    device: Any = None
+    verbose: int = 0
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         return Spec.of(self, params, ridge=params.alpha, tols=(1e-4, 1e-5))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from lrml.estimators._base import LowRankModel, Member
 from lrml.estimators._fit import fit, record
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._kernels import KernelLike
-from lrml.estimators._spec import CHECKS, USUAL_THETA, WEAK, Parameters, Spec
+from lrml.estimators._spec import CHECKS, USUAL_THETA, WEAK, Parameters, Spec, with_constructor
 from lrml.solvers import Callback, Phase, at_once
 
 
@@ -44,6 +44,7 @@ def _check_penalty(penalty: Any) -> Any:
     return penalty
 
 
+@with_constructor
 class SpectralRegressor(RegressorMixin, Member):
     """Regression of many targets with a penalty on the singular values of the predictions.
 
@@ -113,55 +114,33 @@ class SpectralRegressor(RegressorMixin, Member):
     (2, 0.92)
     """
 
+    theta: int | float | str | None = None
+    alpha: float | None = None
+    _: KW_ONLY
+    ridge: float | npt.NDArray[np.floating[Any]] | None = None
+    max_rank: int | float | None = None
+    penalty: Penalty | None = None
+    space: str = "predictions"
+    target_weights: npt.NDArray[np.floating[Any]] | None = None
+    fit_intercept: bool = True
+    kernel: KernelLike = "linear"
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    solver: str | Phase = "auto"
+    max_iter: int | None = None
+    tol: float | None = None
+    warm_start: bool = False
+    callback: Callback | None = None
+    device: Any = None
+    verbose: int = 0
+
     _checks = CHECKS | {
         "alpha": lambda value: value if value == math.inf else CHECKS["alpha"](value),
         "ridge": lambda value: _each("ridge", value) if np.ndim(value) else CHECKS["ridge"](value),
         "penalty": _check_penalty,
         "target_weights": partial(_each, "target_weights", above=True),
     }
-
-    def __init__(
-        self,
-        theta: int | float | str | None = None,
-        alpha: float | None = None,
-        *,
-        ridge: float | npt.NDArray[np.floating[Any]] | None = None,
-        max_rank: int | float | None = None,
-        penalty: Penalty | None = None,
-        space: str = "predictions",
-        target_weights: npt.NDArray[np.floating[Any]] | None = None,
-        fit_intercept: bool = True,
-        kernel: KernelLike = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        solver: str | Phase = "auto",
-        max_iter: int | None = None,
-        tol: float | None = None,
-        warm_start: bool = False,
-        callback: Callback | None = None,
-        device: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.theta = theta
-        self.alpha = alpha
-        self.ridge = ridge
-        self.max_rank = max_rank
-        self.penalty = penalty
-        self.space = space
-        self.target_weights = target_weights
-        self.fit_intercept = fit_intercept
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.callback = callback
-        self.device = device
-        self.verbose = verbose
 
     score = LowRankModel.score
 

@@ -27,7 +27,7 @@ from lrml.text import TextTagger
 
 # Sides of the arrays of a fit, and of sums of rows: equal letters are equal lengths.
 _SIDES = {
-    **{"U": "nk", "s": "k", "V": "Lk", "intercept": "L", "unseen": "L", "components": "cL", "X_fit": "nf"},
+    **{"U": "nk", "s": "k", "V": "Lk", "intercept": "L", "unseen": "L", "X_fit": "nf"},
     **{"ridge": "L", "cut": "L", "x_mean": "f", "y_mean": "L", "xx": "ff", "xy": "fL", "feature_names": "f"},
 }
 MOST_NUMBERS = 1 << 24

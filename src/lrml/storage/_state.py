@@ -138,14 +138,14 @@ class Writer:
                 f"dtype={self.dtype!r} is for linear models: coefficients of kernel={fit.kernel.metric!r} "
                 "are large and cancel each other. Leave out dtype."
             )
-        parts: dict[str, Any] = {"intercept": fit.intercept, "components": fit.components}
         try:
             with np.errstate(over="raise"):
                 factors = Factors(*(part.astype(self.dtype) for part in fit.factors))
-                parts = {name: one if one is None else one.astype(self.dtype) for name, one in parts.items()}
+                intercept = fit.intercept.astype(self.dtype)
         except FloatingPointError:
             raise ValueError(f"Some coefficients are too large for {self.dtype}. Leave out dtype.") from None
-        return replace(fit, schema=replace(fit.schema, dtype=np.dtype(self.dtype)), factors=factors, **parts)
+        schema = replace(fit.schema, dtype=np.dtype(self.dtype))
+        return replace(fit, schema=schema, factors=factors, intercept=intercept)
 
     def _array(self, value: npt.NDArray[Any], name: str) -> Any:
         if value.dtype.kind in "OU" and value.ndim == 1:
