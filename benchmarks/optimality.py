@@ -38,7 +38,6 @@ from sklearn.preprocessing import KernelCenterer
 from lrml import CPLST, LEML, LRML, MLFro, MLTrace, lrml_path
 from lrml.core.losses import LOSSES
 from lrml.datasets import fetch_mulan
-from lrml.estimators import alpha_max
 
 MULAN = ("yeast", "emotions", "enron", "corel5k", "bibtex", "delicious")
 TABLES = ("wine", "breast_cancer", "diabetes")
@@ -135,7 +134,7 @@ def ridge_leaving(X: np.ndarray, share: float) -> float:
 def members(X: np.ndarray, Y: np.ndarray, quick: bool) -> Iterator[tuple[str, Any]]:
     """Yield names and estimators with their default tolerances."""
     size = X.size * Y.shape[1]
-    strongest, ridge = alpha_max(X, Y, 0), ridge_leaving(X, 0.6)
+    strongest, ridge = lrml_path(X, Y, 0, n_alphas=1)[0].alpha, ridge_leaving(X, 0.6)
     few = quick or size > SMALL
     shares = (0.1, 1e-3) if few else (0.3, 0.03, 1e-3, 1e-5)
     for theta in (0, 0.2) if few else (0, 0.1, 0.4):

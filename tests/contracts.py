@@ -17,7 +17,7 @@ def make_problem(seed=0, n=80, d=12, n_labels=7, decay=1.0, ridge=0.0):
 
 def objective_by_svd(problem, penalty, factors):
     """F(W) in the given coordinates from the definition, by a full SVD."""
-    W = problem.compress((factors.U * factors.s) @ factors.V.T)
+    W = problem.compress(problem.features.T @ (factors.U * factors.s), factors.V)
     return problem.value(W) + penalty.value(np.linalg.svd(W, compute_uv=False)), W
 
 

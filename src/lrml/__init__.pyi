@@ -33,7 +33,6 @@ from .estimators import (
     MLTraceCV,
     SpectralRegressor,
     SpectralRegressorCV,
-    alpha_max,
     lrml_path,
     predict_top_k,
 )
@@ -60,7 +59,6 @@ __all__ = [
     "SpectrumDisplay",
     "TextTagger",
     "__version__",
-    "alpha_max",
     "blocks",
     "completion",
     "core",

@@ -36,10 +36,6 @@ from lrml.core.rows import Rows, Schema, added
 __all__ = ["BlockError", "BlockSource", "Checkpoint", "LocalBlocks", "RowBlock", "as_source"]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 _Sum = TypeVar("_Sum")
 # What a checkpoint says of itself.
 _FORMAT = "lrml checkpoint 1"

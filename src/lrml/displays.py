@@ -22,10 +22,6 @@ from lrml.core.checks import check_choice
 __all__ = ["ConvergenceDisplay", "LowRankDisplay", "PathDisplay", "SpectrumDisplay"]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "0.45"  # Okabe and Ito's

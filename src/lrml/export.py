@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["to_onnx"]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 # onnxruntime 1.12 and later run these versions of the format and of its operators.
 _IR_VERSION, _OPSET = 8, 17
 _MICROSOFT = "com.microsoft"  # onnxruntime's own operators: the Tokenizer is one

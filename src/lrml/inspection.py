@@ -23,10 +23,6 @@ from lrml.report import canvas, column, figure, page, rounded, table
 __all__ = ["LowRankGain", "ModelDescription", "describe_model", "low_rank_gain"]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
 # What a description takes from the attributes of a model.

@@ -62,10 +62,6 @@ __all__ = [
 ]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = False) -> float | Vector:
     """Share of relevant labels among the k labels with the largest scores.
 

@@ -28,10 +28,6 @@ from lrml.core.checks import check_flag, check_integer, check_number, is_integer
 __all__ = ["MultilabelStratifiedKFold", "iterative_train_test_split"]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 _Counts = NDArray[np.int64]
 
 

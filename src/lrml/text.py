@@ -26,10 +26,6 @@ from lrml.estimators import LRML, LRMLCV, LowRankModel, TopK
 __all__ = ["TextTagger", "default_model", "default_vectorizer"]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 # From here on, the squared hinge is better than the squared loss, and takes time that one has.
 _MANY_TEXTS = 5000
 

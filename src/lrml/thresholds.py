@@ -21,10 +21,6 @@ from lrml.core.checks import check_choice, check_flag, is_real
 __all__ = ["Cut", "Threshold", "best_threshold"]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 MetricName: TypeAlias = Literal["f1_micro", "f1_macro", "hamming_loss"]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 _Scores: TypeAlias = npt.NDArray[Any]

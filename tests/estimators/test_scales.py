@@ -13,7 +13,6 @@ from sklearn.datasets import load_wine
 
 from lrml import LEML, LRML, MLFro, MLTrace, lrml_path
 from lrml.core.losses import LOSSES
-from lrml.estimators import alpha_max
 from model_checks import table
 
 SCALINGS = {
@@ -41,7 +40,7 @@ def noisy(seed, n, d, n_labels):
 @pytest.mark.parametrize("share", [0.3, 1e-4])
 def test_default_fits_end_near_the_best_of_long_ones(yeast, oracle, scaling, theta, share):
     X, Y = scaling(yeast[0][:600]), yeast[1][:600]
-    alpha = share * alpha_max(X, Y, 0)
+    alpha = share * lrml_path(X, Y, 0, n_alphas=1)[0].alpha
     model, long = (LRML(theta, alpha, tol=tol).fit(X, Y) for tol in (None, 1e-9))
     found = oracle(X, Y, model.theta_, alpha).objective(model.coef_, model.intercept_)
     assert found == pytest.approx(model.objective_, rel=1e-8)

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lrml import CPLST, LEML, LRML, MLFro
-from lrml.core.coordinates import DualLift, RidgeRegressions, coordinates_of
+from lrml.core.coordinates import DualLift, coordinates_of
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
@@ -115,8 +115,8 @@ def test_the_certificate_tells_what_the_subspace_costs(seed, dual, alpha, ridge)
     U, s, V = Factors.of(result.solution)
     kept = s > 1e-9 * max(s[0], 1e-300)
     extra = 0.5 * penalty.slopes(s)[kept] / s[kept]
-    solution = RidgeRegressions(U[:, kept] * s[kept], V[:, kept], ridge, extra)
-    gap, further = poor.missed(solution, alpha, 0.0)
+    right = problem.in_label_space(V[:, kept])
+    gap, further = inside.gap(U[:, kept] * s[kept], right, ridge + extra, alpha, ridge, 0.0)
     exact = coordinates_of(Rows(X, Y), fit_intercept=True, road="dual" if dual else "primal")
     best = solve(exact.problem.with_ridge(ridge), penalty, tol=1e-11).objective
     excess = result.objective - best

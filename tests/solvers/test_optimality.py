@@ -36,7 +36,7 @@ def test_the_reduced_rank_solution_keeps_a_fit_from_a_poor_subspace(alpha, tail)
     poor[1, 1] = 2.0
     poor[0, 0], poor[2, 2] = (max(b - alpha / 2, 0.0) / 100.0 for b in (50.0, 45.0))
     problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).moments(fit_intercept=False))
-    W, penalty = problem.compress(poor), TailSum(1, alpha)
+    W, penalty = problem.compress(problem.features.T @ poor), TailSum(1, alpha)
     assert contracts.residual_by_svd(problem, penalty, W) <= 1e-12
     worse = problem.value(W) + penalty.value(np.linalg.svd(W, compute_uv=False))
     assert worse > 1.5 * model.objective_
@@ -48,5 +48,7 @@ def test_a_path_reports_the_residual_of_a_fit():
     path = lrml_path(X, Y, thetas=[0, 3], n_alphas=4, ridges=[0.0, 1.0])
     for model in path:
         own, penalty = problem.with_ridge(model.ridge), TailSum(model.theta, model.alpha)
-        expected = contracts.residual_by_svd(own, penalty, problem.compress(model.coef_.T))
+        expected = contracts.residual_by_svd(
+            own, penalty, problem.compress(problem.features.T @ model.coef_.T)
+        )
         assert model.residual_ == pytest.approx(expected, rel=1e-3, abs=1e-12)

@@ -105,7 +105,10 @@ def test_objective_is_that_of_scipy(
     assert result.intercept.any() == fit_intercept
     # At the optimum the slopes are dual vectors: W = −Xᵀ slopes / (2 ridge).
     slopes = slopes_at(rows, LOSSES[loss], result.solution, result.intercept)
-    np.testing.assert_allclose(-X.T @ slopes / (2 * ridge), result.solution, atol=2e-3 * s.max(initial=1.0))
+    roots = 1.0 if weights is None else np.sqrt(weights)[:, None]
+    np.testing.assert_allclose(
+        -(roots * X).T @ slopes / (2 * ridge), result.solution, atol=2e-3 * s.max(initial=1.0)
+    )
 
 
 @MARGINS

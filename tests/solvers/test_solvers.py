@@ -93,7 +93,9 @@ def test_inactive_penalty_is_solved_in_closed_form(penalty, solver):
     assert seen == result.history
     assert result.n_iter == 0
     assert result.residual < 1e-10
-    gradient = problem.gradient(problem.compress((result.factors.U * result.factors.s) @ result.factors.V.T))
+    gradient = problem.gradient(
+        problem.compress(problem.features.T @ result.factors.U * result.factors.s, result.factors.V)
+    )
     assert np.linalg.norm(gradient) < 1e-9 * problem.scale
 
 

@@ -4,7 +4,3 @@ from lrml.completion._complete import AlphaSelection, Completion, complete, sele
 from lrml.completion._imputer import LowRankImputer
 
 __all__ = ["AlphaSelection", "Completion", "LowRankImputer", "complete", "select_alpha"]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -7,7 +7,3 @@ from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum, TraceNorm
 
 __all__ = ["Statistics", "TailSum", "TraceNorm"]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -43,8 +43,6 @@ _MOST_WIDE_FEATURES = 5000
 # Kernel values have larger rounding errors than sums: in 400 random problems with repeated rows, eigenvalues
 # that should be 0 were up to 1.4 n · eps · max(λ₁, largest value).
 _KERNEL_ROUNDING = 4
-# Smaller objectives, over ‖Y‖², are not told from 0 in a subspace.
-_LEAST_OBJECTIVE = 1e-8
 # Random combinations of labels that stand for all of them where only the usual ridge is asked for.
 _N_MIXES = 32
 # Columns of features that are made at a time from dual vectors of a subspace.
@@ -215,26 +213,11 @@ class Coordinates:
         found: Array = self.basis.T @ self.lift.inner(left)
         return found
 
-    def compress(self, U: Array, s: Array, V: Array) -> Array:
-        """Coefficients U diag(s) Vᵀ in spectral coordinates, W̃ = QᵀWR."""
-        return _times(self.inside(U * s), self.problem.labels, V)
-
-    def sides(self, left: Array, right: Array) -> tuple[Array, Array]:
-        """Return A (d × k) and B (L × k), with coefficients A Bᵀ, for a solution left rightᵀ."""
-        A, B = self.problem.restore(left, right)
-        return self.lift.model_side(A), B
-
-    def intercept(self, left: Array, right: Array) -> Array:
-        """Return the intercepts that go with the coefficients left rightᵀ, left d × k and right L × k.
-
-        A scale belongs to the right side, which is smaller.
-        """
-        return with_unseen(self.y_mean - right @ (self.x_mean @ left), self.unseen, SquaredLoss())
-
     def model(self, found: Factors) -> tuple[Factors, Array]:
         """Return factors and intercepts of a model, given the factors of its coefficients in the basis."""
-        factors = self.lift.factors(found)
-        return factors, self.intercept(factors.U, factors.V * factors.s)
+        U, s, V = self.lift.factors(found)
+        intercept = self.y_mean - (V * s) @ (self.x_mean @ U)
+        return Factors(U, s, V), with_unseen(intercept, self.unseen, SquaredLoss())
 
     def kernel_gap(self, ridge: float, objective: float) -> float:
         """Bound what directions that were left out of a kernel matrix cost, over the objective."""
@@ -244,7 +227,7 @@ class Coordinates:
     # Subspaces
 
     def extended(self, further: _Floats) -> Coordinates:
-        """Return the coordinates of a larger subspace: with these vectors, as `missed` finds them."""
+        """Return the coordinates of a larger subspace: with these vectors, as its gap finds them."""
         subspace = self.subspace.extended(further)
         problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
         return replace(self, problem=problem, subspace=subspace)
@@ -252,53 +235,6 @@ class Coordinates:
     def carry(self, left: Array, larger: Coordinates) -> Any:
         """Return the left side of a solution in the coordinates of a larger subspace."""
         return larger.subspace.inside(self.subspace.basis @ left)
-
-    def carry_all(self, solution: RidgeRegressions, larger: Coordinates) -> Array:
-        """Return a solution in the coordinates of a larger subspace."""
-        right = _turned(self.problem.labels, solution.right)
-        return _times(self.carry(solution.left, larger), larger.problem.labels, right)
-
-    def unit_of_gaps(self, objective: float) -> float:
-        """Return the objective; or, if a perfect fit leaves only rounding, a small share of ‖Y‖²."""
-        return max(objective, _LEAST_OBJECTIVE * self.problem.target) or 1.0
-
-    def missed(self, solution: RidgeRegressions, alpha: float | None, enough: float) -> Any:
-        """Return what the subspace costs a solution, and vectors to add if that is more than enough.
-
-        ``alpha`` is the slope of the penalty at zero; None if the rank is given.
-        """
-        extra = np.zeros(solution.left.shape[1]) if solution.extra is None else solution.extra
-        right, shifts = _turned(self.problem.labels, solution.right), solution.ridge + extra
-        return self.subspace.gap(solution.left, right, shifts, alpha, solution.ridge, enough)
-
-    def missed_by(self, slopes: _Floats, weights: _Float64 | None, *solution: Any) -> Any:
-        """Return the same for a loss, given its slopes (n × L); see `Subspace.gap_of_slopes`."""
-        return self.subspace.gap_of_slopes(_weighing(slopes, weights), *solution)
-
-    def without_subspace(self) -> Coordinates:
-        """Return coordinates that still map solutions back."""
-        return replace(self, problem=replace(self.problem, features=np.zeros((0, 0))), subspace=None)
-
-
-def _turned(labels: Array | None, right: Array | None) -> Array | None:
-    """Return labels right, where None stands for the identity."""
-    if labels is None or right is None:
-        return right if labels is None else labels
-    return labels @ right
-
-
-def _times(left: Array, labels: Array | None, right: Array | None) -> Array:
-    """Return left rightᵀ labels, where None stands for the identity."""
-    inside = right if labels is None else labels.T if right is None else labels.T @ right
-    return left if inside is None else left @ inside.T
-
-
-def _weighing(slopes: _Floats, weights: _Float64 | None) -> _Floats:
-    """Return D^(−1/2) S without the rows of no weight, as X_cᵀS = X̂ᵀ D^(−1/2) S."""
-    if weights is None:
-        return slopes
-    some = weights > 0
-    return np.asarray(slopes[some] / np.sqrt(weights[some])[:, None])
 
 
 # The roads
@@ -461,9 +397,8 @@ def _of_subspace(rows: Rows, subspace: span.Subspace, fit_intercept: bool) -> Co
 
 
 def spanned_by_slopes(rows: Rows, slopes: Iterable[_Floats], *, fit_intercept: bool) -> Coordinates:
-    """Return the coordinates in the span of X̂ᵀS for slopes S (n × L) of a loss, which include the weights."""
-    parts = (_weighing(part, rows.weights) for part in slopes)
-    return _of_subspace(rows, span.Subspace.of_vectors(rows.centred(fit_intercept), parts), fit_intercept)
+    """Return the coordinates in the span of X̂ᵀS for slopes S of a loss, see `lrml.solvers.slopes_at`."""
+    return _of_subspace(rows, span.Subspace.of_vectors(rows.centred(fit_intercept), slopes), fit_intercept)
 
 
 def spectrum_of(rows: Rows, *, fit_intercept: bool) -> SpectralProblem:

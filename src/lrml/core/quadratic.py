@@ -318,12 +318,19 @@ class SpectralProblem:
 
     def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Map left (r × k) and right (m × k) singular vectors back to feature and label space."""
-        return self.features @ U, V if self.labels is None else self.labels @ V
+        return self.features @ U, self.in_label_space(V)
 
-    def compress(self, W: Array) -> Array:
-        """Map coefficients (d × L) of the original space into these coordinates."""
-        inside = self.features.T @ W
-        return inside if self.labels is None else inside @ self.labels
+    def in_label_space(self, right: Array | None) -> Array | None:
+        """Map a right side (m × k) back to label space; None stands for the identity, in both."""
+        if self.labels is None or right is None:
+            return right if self.labels is None else self.labels
+        return self.labels @ right
+
+    def compress(self, left: Array, right: Array | None = None) -> Array:
+        """Return left rightᵀ for a right side in label space (L × k); None stands for the identity."""
+        if self.labels is None:
+            return left if right is None else left @ right.T
+        return left @ (self.labels if right is None else right.T @ self.labels)
 
 
 def _simultaneous(basis: Array, stretch: Array, diagonal: Array) -> tuple[Array, Array, Array]:

@@ -44,10 +44,6 @@ __all__ = ["ClusterError", "DaskBlocks", "connect", "decision_function", "fit"]
 __all__ += ["predict", "predict_top_k", "score"]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 _FAN_IN, _GROUP = 4, 16  # sums that one task adds; leaves whose sum goes into a checkpoint
 
 

@@ -10,11 +10,7 @@ from lrml.estimators.cv import CPLSTCV, LEMLCV, LRMLCV, MLFroCV, MLTraceCV, Spec
 from lrml.estimators.label_space import CPLST
 from lrml.estimators.leml import LEML
 from lrml.estimators.lrml import LRML, MLFro, MLTrace
-from lrml.estimators.path import (
-    LRMLPath,
-    alpha_max,
-    lrml_path,
-)
+from lrml.estimators.path import LRMLPath, lrml_path
 from lrml.estimators.spectral import SpectralRegressor
 
 __all__ = [
@@ -33,11 +29,6 @@ __all__ = [
     "SpectralRegressor",
     "SpectralRegressorCV",
     "TopK",
-    "alpha_max",
     "lrml_path",
     "predict_top_k",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

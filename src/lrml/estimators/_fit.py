@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lrml._progress import progress, tell
 from lrml._shown import level_of_user, shown
-from lrml.core.arrays import Array, Place, is_sparse, namespace, take
+from lrml.core.arrays import Array, is_sparse, namespace, take
 from lrml.core.coordinates import (
     Coordinates,
     RidgeRegressions,
@@ -60,6 +60,8 @@ from lrml.solvers import (
 # What a subspace may cost, over the objective: with the squared loss; with others, or so many times ``tol``.
 _MOST_COMPRESSED, _MOST_MISSED, _MISSED_PER_TOL = 5e-4, 1e-3, 5.0
 _MOST_EXTENSIONS = 4
+# Smaller objectives, over ‖Y‖², are not told from 0 in a subspace.
+_LEAST_OBJECTIVE = 1e-8
 # With a small ridge the bound of a loss is too large, mostly by up to so many times. So what the last
 # extension has gained counts, times a factor for all further ones, but never less than the bound over this.
 _LOOSENESS, _TO_COME = 10.0, 2.0
@@ -179,29 +181,32 @@ class Squares:
         """The problem with the ridge."""
         return self.coordinates.problem.with_ridge(self.spec.ridge or 0.0)
 
-    def solve(self, start: Array | None) -> SolverResult:
+    def solve(self, start: Start | None) -> SolverResult:
         """Solve; the predictions have a closed form, the global minimum."""
         spec, certificate = self.spec, duality_gap if self.spec.certified else None
         how: dict[str, Any] = {"solver": spec.solver, "certificate": certificate, **spec.limits}
-        return solve(self.problem, spec.penalty, space=spec.space, start=start, **how)
+        first = None if start is None else self.problem.compress(start.left, start.right)
+        return solve(self.problem, spec.penalty, space=spec.space, start=first, **how)
 
     def missed(self, outcome: SolverResult, gained: float) -> tuple[float, Any]:
-        """Return what the subspace costs, and vectors to add beside the solution that lacks them."""
-        found, unit = self.regressions(outcome), self.coordinates.unit_of_gaps(outcome.objective)
-        slope = math.inf
+        """Return what the subspace costs, over the objective, and vectors to add if that is too much."""
+        found, slope = self.regressions(outcome), math.inf
         if self.spec.space == "coefficients":
             # Of the penalty along a further direction. A solution that may take one at no price has slope 0.
-            none = Place.of(found.left).zeros(found.left.shape[1] + 1)
-            slope = float(self.spec.penalty.slopes(none)[-1])
-        price = None if slope == math.inf else slope
-        gap, further = self.coordinates.missed(found, price, _MOST_COMPRESSED * unit)
-        return gap / unit, None if further is None else (further, found)
+            slope = float(self.spec.penalty.slopes(np.zeros(found.left.shape[1] + 1))[-1])
+        # If a perfect fit leaves only rounding, a small share of ‖Y‖² stands for the objective.
+        unit = max(outcome.objective, _LEAST_OBJECTIVE * self.problem.target) or 1.0
+        right = self.problem.in_label_space(found.right)
+        shifts = found.ridge + (np.zeros(found.left.shape[1]) if found.extra is None else found.extra)
+        price, enough = None if slope == math.inf else slope, _MOST_COMPRESSED * unit
+        gap, further = self.coordinates.subspace.gap(found.left, right, shifts, price, found.ridge, enough)
+        return gap / unit, further
 
-    def larger(self, outcome: SolverResult, further: Any) -> tuple[Self, Array]:
-        """Return the problem in a larger subspace, and the solution in it."""
-        vectors, found = further
-        space = self.coordinates.extended(vectors)
-        return type(self)(space, self.spec), self.coordinates.carry_all(found, space)
+    def larger(self, outcome: SolverResult, further: Array) -> tuple[Self, Start]:
+        """Return the problem in a larger subspace, and the solution so far in it."""
+        space, found = self.coordinates.extended(further), self.regressions(outcome)
+        left, right = self.coordinates.carry(found.left, space), self.problem.in_label_space(found.right)
+        return type(self)(space, self.spec), Start(left, right)
 
     def regressions(self, outcome: SolverResult) -> RidgeRegressions:
         """Read a solution as ridge regressions of directions of label space."""
@@ -221,7 +226,7 @@ def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
             gap = min(outcome.gap, duality_gap(problem, spec.tail, point))
         more["gap"] = gap + (missed or 0.0)  # what is proven inside a subspace is not all
     if missed is not None:  # a wide model needs the memory of the subspace
-        coordinates = coordinates.without_subspace()
+        coordinates = replace(coordinates, problem=None, subspace=None)  # type: ignore[arg-type]
     del setting, problem
     return record(rows, spec, outcome, coordinates.model(outcome.factors), coordinates.unseen, **more)
 
@@ -231,7 +236,7 @@ def _solved(rows: Rows, spec: Spec, start: Start | None) -> tuple[Squares, Solve
     n_labels = rows.model_shape[1]
     width = n_labels if spec.given is not None else spec.tail.expected_rank(n_labels)
     space = coordinates_of(rows, ridge=spec.ridge or 0.0, extensible=True, directions=width, **asked)
-    first = None if start is None else space.compress(start.left, 1.0, start.right)
+    first = None if start is None else Start(space.inside(start.left), start.right)
     return _minimise(Squares(space, spec), first)
 
 
@@ -397,8 +402,8 @@ class Losses:
         costs = spec.penalty.slopes(np.append(s, 0.0))
         shifts = np.maximum(ridge + 0.5 * costs[:-1] / s, least)
         held, allowed = float(costs[-1]), _enough(spec)
-        missed, further = space.missed_by(
-            slopes, self.rows.weights, V, shifts, max(ridge, least), held, allowed * unit
+        missed, further = space.subspace.gap_of_slopes(
+            slopes, V, shifts, max(ridge, least), held, allowed * unit
         )
         bound = missed / unit
         gap = min(bound, max(_TO_COME * gained, bound / _LOOSENESS))

@@ -257,11 +257,11 @@ def of_fit(name: str) -> Any:
 
 
 class Start(NamedTuple):
-    """Coefficients left rightᵀ and intercepts to begin with, in the space of the model."""
+    """Coefficients left rightᵀ and intercepts to begin with, in the space of the model or in coordinates."""
 
     left: Array
-    right: Array
-    intercept: Array
+    right: Any  # None stands for the identity
+    intercept: Array = None
 
     @classmethod
     def of(cls, fitted: Fitted, rows: Rows) -> Start:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ class CPLST(LabelModel, Member):
 
     def _solved(self, rows: Rows, params: Parameters) -> Fitted:
         check_all_known(rows, "CPLST", "LEML or LRML")
-        return super()._solved(rows, params)
+        return replace(super()._solved(rows, params), alpha=None)  # its only strength is the ridge
 
 
 def check_all_known(rows: Rows, name: str, others: str) -> None:

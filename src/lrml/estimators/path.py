@@ -26,15 +26,7 @@ from lrml.estimators._plans import DEFAULT_THETAS, grid_points
 from lrml.estimators._spec import CHECKS, check_parameters
 from lrml.estimators.lrml import LRML
 from lrml.estimators.spectral import SpectralRegressor
-from lrml.solvers import (
-    SUCCESSES,
-    History,
-    IterationInfo,
-    PathPoint,
-    SolverResult,
-    solve_path,
-    stationarity_residual,
-)
+from lrml.solvers import SUCCESSES, PathPoint, result_of, solve_path
 
 _N_ALPHAS, _ALPHA_RATIO, _MAX_ITER, _TOL = 20, 1e-3, 500, 1e-4
 
@@ -85,19 +77,8 @@ class LRMLPath(Sequence[Any]):
 def _model(estimator: Any, rows: Rows, coordinates: Coordinates, point: GridPoint, found: PathPoint) -> Any:
     """Return the estimator that a fit would have given, but for its start."""
     model = clone(estimator).set_params(theta=point.theta, alpha=point.alpha, ridge=point.ridge)
-    spec = model._spec(model._check_params(), rows)
-    left, right, *_ = found.regressions
-    assert right is not None
-    # The left side may come from a Gram matrix, whose small singular values have few digits.
-    factors = Factors.of_sides(*coordinates.sides(left, right))
-    intercept = coordinates.intercept(factors.U, factors.V * factors.s)
-    residual = 0.0
-    if spec.space == "coefficients":
-        residual = stationarity_residual(found.problem, found.penalty, left @ right.T)
-    last = IterationInfo(found.n_steps, "path", found.objective, residual, factors.s.shape[0], found.gap, 0.0)
-    ended: Any = (found.status, found.n_steps, found.objective, found.gap, residual, History([last]))
-    outcome = SolverResult(left, factors, *ended)
-    model.fitted_ = record(rows, spec, outcome, (factors, intercept), coordinates.unseen)
+    spec, outcome = model._spec(model._check_params(), rows), result_of(found)
+    model.fitted_ = record(rows, spec, outcome, coordinates.model(outcome.factors), coordinates.unseen)
     return model
 
 
@@ -131,8 +112,8 @@ def lrml_path(
     thetas : sequence of int or float, optional
         As in `LRML`. By default 0 (the trace norm), 5, 10, 20 and 40 % of the labels.
     alphas : sequence of float, optional
-        By default ``n_alphas`` log-spaced values from `alpha_max` of the theta and ridge at hand down to
-        ``alpha_ratio`` times that; 0 is ridge regression.
+        By default ``n_alphas`` log-spaced values from the least alpha without a tail, ‖∇f(W_theta)‖₂ for the
+        coefficients (W_theta least squares of rank theta), down to ``alpha_ratio`` times that.
     ridges : float or sequence of float, default=0.0
     estimator : LRML or SpectralRegressor, optional
         All else, such as ``space`` (by default the coefficients), ``fit_intercept``, ``kernel``, ``tol``,
@@ -192,51 +173,6 @@ def _seen(found: PathPoint) -> PathPoint:
         kept = int(namespace(s).count_nonzero(s > 0))  # they descend
         left, right = (U * s)[:, :kept], right[:, :kept]
     return replace(found, regressions=found.regressions._replace(left=left, right=right, shrunk=None))
-
-
-def alpha_max(
-    X: Any,
-    Y: Any = None,
-    theta: Any = 0,
-    *,
-    ridge: float = 0.0,
-    estimator: Any = None,
-    sample_weight: Any = None,
-) -> Any:
-    """Least alpha from which the tail of the coefficients is zero: alpha_max(theta) = ‖∇f(W_theta)‖₂.
-
-    W_theta is the least-squares solution of rank theta, which is stationary from this alpha on. For theta = 0
-    this is 2‖XᵀY‖₂, of the centred data if there is an intercept.
-
-    Parameters
-    ----------
-    X, Y, sample_weight, estimator
-        As in `lrml_path`.
-    theta : int, float or sequence of these, default=0
-        As in `LRML`, except for "auto". Several take little longer than one.
-    ridge : float, default=0.0
-
-    Returns
-    -------
-    float, or array with one number for each theta
-
-    Examples
-    --------
-    >>> from lrml.datasets import load_yeast
-    >>> from lrml.estimators import alpha_max
-    >>> round(alpha_max(*load_yeast().train, theta=3), 1)
-    75.4
-    >>> alpha_max(*load_yeast().train, theta=[0, 3, 14]).round(1).tolist()
-    [284.4, 75.4, 0.0]
-    """
-    several = isinstance(theta, Iterable) and not isinstance(theta, str)
-    thetas = [CHECKS["theta"](one) for one in (theta if several else [theta])]
-    if not thetas:
-        raise ValueError(f"theta is {shown(theta)}. Pass a count, a share, or a list of these.")
-    ridge = CHECKS["ridge"](ridge)
-    (_, _, coordinates), _, counts = _setting(X, Y, sample_weight, estimator, thetas)
-    found = coordinates.problem.with_ridge(ridge).strongest_slopes(counts)
-    return np.array(found) if several else found[0]
 
 
 def _setting(

@@ -23,7 +23,3 @@ from lrml.evaluation._assessment import Assessment, Interval, Reliability, asses
 from lrml.evaluation._comparison import Comparison, compare
 
 __all__ = ["Assessment", "Comparison", "Interval", "Reliability", "assess", "compare"]
-
-
-def __dir__() -> list[str]:
-    return __all__

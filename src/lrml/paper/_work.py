@@ -19,7 +19,7 @@ from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from lrml.datasets import Dataset, describe, fetch_mulan, load_yeast
-from lrml.estimators import LRML, LRMLCV, alpha_max
+from lrml.estimators import LRML, LRMLCV, lrml_path
 from lrml.metrics import evaluate
 from lrml.paper._plan import EMBEDDED, Cell
 from lrml.solvers import Algorithm1, SolverResult, solve
@@ -182,7 +182,7 @@ def _grids(
         return
     centred = LRML(fit_intercept=fit_intercept)
     for ridge in rest.pop("ridges", [0.0]):
-        most = alpha_max(data.X, data.Y, theta, ridge=ridge, estimator=centred) * (1 + 1e-9)
+        most = lrml_path(data.X, data.Y, theta, ridges=ridge, n_alphas=1, estimator=centred)[0].alpha
         alphas = np.geomspace(most, given["alpha_ratio"] * most, given["n_alphas"])
         yield {**rest, "alphas": alphas.tolist(), "ridges": [ridge]}
 

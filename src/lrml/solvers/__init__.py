@@ -25,6 +25,7 @@ from lrml.solvers._loop import Recorder as Recorder
 from lrml.solvers._loop import at_once as at_once
 from lrml.solvers._solve import ROW_SOLVERS, SOLVERS, PathPoint, solve, solve_path, solve_rows
 from lrml.solvers._solve import regressions_of as regressions_of
+from lrml.solvers._solve import result_of as result_of
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.alternating import Anderson as Anderson
 from lrml.solvers.first_order import AcceleratedProximalGradient, Algorithm1, ProximalGradient
@@ -55,7 +56,3 @@ __all__ = [
     "solve_rows",
     "stationarity_residual",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -35,6 +35,7 @@ from lrml.solvers._loop import (
     Status,
     at_once,
     point_at,
+    stationarity_residual,
 )
 from lrml.solvers.alternating import Alternating
 from lrml.solvers.first_order import AcceleratedProximalGradient, Algorithm1, ProximalGradient
@@ -140,7 +141,7 @@ def solve(
     literal = isinstance(phases[0], Algorithm1)
     exact = None if literal else closed_form(problem, penalty, space)
     if exact is not None:
-        return _exact(exact, callback)
+        return result_of(exact, callback)
     if literal and start is None:
         start = namespace(problem.cross).zeros_like(problem.cross)
     elif start is None:
@@ -153,15 +154,19 @@ def solve(
         return run.through(phases, start, spectrum(start), max_iter, otherwise)
 
 
-def _exact(found: PathPoint, callback: Callback | None) -> SolverResult:
+def result_of(found: PathPoint, callback: Callback | None = None) -> SolverResult:
+    """Return a solution as the outcome of a run, of which only the end is known."""
     problem, (left, right) = found.problem, found.regressions.sides
     U, s, V = seen(Factors.of(left) if right is None else Factors.of_sides(left, right))
     W = (U * s) @ V.T
     objective = problem.value(W) + (0.0 if found.sigma is None else found.penalty.value(found.sigma))
-    # What the gradient has left would leave the matrices of this rank.
-    residual = frobenius(problem.gradient(W)) / problem.scale if right is None else 0.0
+    if found.status is not Status.EXACT:
+        residual = stationarity_residual(problem, found.penalty, W)
+    else:  # what the gradient has left would leave the matrices of this rank
+        residual = frobenius(problem.gradient(W)) / problem.scale if right is None else 0.0
     U, V = problem.restore(U, V)
-    return at_once(W, Factors(U, s, V), objective, residual, callback)
+    ended = at_once(W, Factors(U, s, V), objective, residual, callback)
+    return replace(ended, status=found.status, n_iter=found.n_steps, gap=found.gap)
 
 
 def seen(factors: Factors) -> Factors:

@@ -424,11 +424,16 @@ def solve_separable(
 
 
 def slopes_at(rows: Rows, loss: Loss, W: Floats, intercept: _Float64) -> Floats:
-    """Slopes dℓ/ds (n × L) at a solution, times weights, and 0 where a label is not known.
+    """Slopes S (n × L) of the loss at a solution, times the roots of the weights, for rows with weight.
 
-    At the optimum of `solve_separable`, W = −Xᵀ slopes / (2 ridge).
+    They are 0 where a label is not known. At the optimum of `solve_separable`, W = −X̂ᵀS / (2 ridge) with
+    X̂ = D^(1/2)X, D the weights.
     """
-    return np.concatenate([terms.slopes for terms in _terms_at(rows, loss, W, intercept)])
+    slopes = np.concatenate([terms.slopes for terms in _terms_at(rows, loss, W, intercept)])
+    if rows.weights is None:
+        return slopes
+    some = rows.weights > 0
+    return np.asarray(slopes[some] / np.sqrt(rows.weights[some])[:, None])
 
 
 def _terms_at(rows: Rows, loss: Loss, W: Floats, intercept: _Float64) -> Iterator[Terms]:

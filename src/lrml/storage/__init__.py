@@ -27,10 +27,6 @@ from lrml.storage._state import SKOPS_TRUSTED_TYPES, Reader, Writer
 __all__ = ["SKOPS_TRUSTED_TYPES", "ModelFileError", "load", "read_header", "save"]
 
 
-def __dir__() -> list[str]:
-    return __all__
-
-
 def save(
     model: Any,
     path: str | os.PathLike[str],

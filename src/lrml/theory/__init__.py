@@ -41,7 +41,3 @@ __all__ = [
     "theorem1",
     "theorem2",
 ]
-
-
-def __dir__() -> list[str]:
-    return __all__
