@@ -23,7 +23,7 @@ NUMERIC_HALF = {
 CEILINGS = {
     "lines": 29_155,
     "files": 125,
-    "lines of the numeric half": 18_227,
+    "lines of the numeric half": 18_229,
     "records": 111,
     "numeric constants": 139,
 }

@@ -46,3 +46,8 @@ def level_of_user() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lrml."):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def how_to_install(extra: str) -> str:
+    """Return how to get the packages of an extra: lrml is installed from its folder, no index has it."""
+    return f"Run pip install '.[{extra}]' in the folder of lrml."

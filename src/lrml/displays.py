@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._inner import free_values, inner_model
-from lrml._shown import shown
+from lrml._shown import how_to_install, shown
 from lrml.core.arrays import to_host
 from lrml.core.checks import check_choice
 
@@ -46,8 +46,9 @@ class _Display:
             try:
                 pyplot = import_module("matplotlib.pyplot")
             except ImportError as error:
-                remedy = 'which is not installed. Get it with: pip install "lrml[plots]"'
-                raise ImportError(f"{type(self).__name__} needs matplotlib, {remedy}") from error
+                raise ImportError(
+                    f"{type(self).__name__} needs matplotlib. {how_to_install('plots')}"
+                ) from error
             _, ax = pyplot.subplots(figsize=size, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         return ax

@@ -18,7 +18,7 @@ from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 
 from lrml._inner import inner_model, transformers_in
-from lrml._shown import shown
+from lrml._shown import how_to_install, shown
 from lrml._version import __version__
 from lrml.core.checks import check_flag, check_integer
 from lrml.text import TextTagger
@@ -136,7 +136,7 @@ class _Graph:
             from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415 - an optional package
         except ImportError as error:
             raise ImportError(
-                'Export needs the package onnx, which is not installed. Get it with: pip install "lrml[onnx]"'
+                f"Export needs the package onnx, which is not installed. {how_to_install('onnx')}"
             ) from error
         self.helper, self.numpy_helper, self.types = helper, numpy_helper, TensorProto
         self.dtype = np.dtype(np.float32 if dtype == np.float32 else np.float64)

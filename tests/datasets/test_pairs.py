@@ -90,10 +90,12 @@ def test_blocks_that_begin_to_count_elsewhere(tmp_path):
     """Where nothing says from where features are counted, all rows do, and the first ones of a stream."""
     (tmp_path / "toy.svm").write_text("0 1:1\n1 0:2 2:3\n")
     expected = [[0, 1, 0], [2, 0, 3]]
-    for options in ({}, {"n_features": 3}):
+    for options in ({}, {"n_features": 3, "zero_based": True}):
         source = open_source(tmp_path / "toy.svm", rows=1, **options)
         assert_array_equal(source.read().X.toarray(), expected)
         assert_array_equal(np.vstack([block.X.toarray() for block in source]), expected)
+    with pytest.raises(DatasetFormatError, match=r"line 2: .*zero_based=True"):
+        open_source(tmp_path / "toy.svm", n_features=3).read()
     with pytest.raises(ValueError, match="zero_based"):
         list(open_source(tmp_path / "toy.svm", rows=1).aligned(Columns(NumberedNames("feature", 3), None)))
     blocks = open_source(tmp_path / "toy.svm", rows=1, zero_based=True).aligned(

@@ -2,9 +2,8 @@ from ._dataset import Columns, Dataset, NumberedNames, TextDataset
 from ._describe import describe
 from ._fetch import dataset_status, fetch_mulan, load_yeast, mulan_entries
 from ._lines import FORMATS, DatasetFormatError
-from ._open import open_source, read_dataset
 from ._roles import Roles
-from ._source import Source
+from ._source import Source, open_source, read_dataset
 from ._synthetic import make_low_rank_multilabel, make_tagged_texts
 from ._write import PredictionWriter, files_of, write_dataset
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from xml.etree import ElementTree
@@ -92,6 +91,7 @@ class ArffReader(FileReader):
         if self._is_label.all():
             raise self.error(None, "There is no feature beside the labels. Name fewer labels.")
         self._plan()
+        self.known: Columns = self._columns()
 
     # The header.
 
@@ -222,15 +222,13 @@ class ArffReader(FileReader):
         )
         self._first = ends - self._span
 
-    @cached_property
-    def columns(self) -> Columns:
-        """The names of the columns."""
+    def _columns(self) -> Columns:
+        """Return the names of the columns."""
         labels = [a.name for a, label in zip(self._attributes, self._is_label, strict=True) if label]
         features: list[str] = []
         for index in np.flatnonzero(~self._is_label):
             attribute = self._attributes[index]
-            values = (attribute.domain or ())[1:]
-            nominal = [f"{attribute.name}={value}" for value in values]
+            nominal = [f"{attribute.name}={value}" for value in (attribute.domain or ())[1:]]
             features += nominal if self._nominal[index] else [attribute.name]
         return Columns(tuple(features), tuple(labels) or None)
 
@@ -242,7 +240,7 @@ class ArffReader(FileReader):
 
     def dataset(self, records: list[Row], first_row: int) -> Dataset:
         """Convert rows; the first of the file decides whether they are sparse."""
-        features, labels = self.columns
+        features, labels = self.known
         row, index, values = self._entries(records)
         self._check(records, row, index, values)
         of_label, n, width = self._is_label[index], len(records), len(labels or ())

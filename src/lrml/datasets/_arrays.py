@@ -1,26 +1,57 @@
-"""Features in NumPy files, such as embeddings, beside a table of their labels."""
+"""Rows that are in memory; features in NumPy files, such as embeddings, beside a table of their labels."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from lrml.datasets._dataset import Columns, Dataset, NumberedNames
+from lrml.datasets._dataset import Columns, Dataset, NumberedNames, TextDataset
 from lrml.datasets._lines import DatasetFormatError, FileReader, damage_told, format_of
 from lrml.datasets._roles import Roles
-from lrml.datasets._source import MemoryReader
-from lrml.datasets._tables import ParquetReader
-from lrml.datasets._texts import CsvReader
+from lrml.datasets._tables import CsvReader, ParquetReader
 
 _TABLES: dict[str, Any] = {"csv": CsvReader, "parquet": ParquetReader}
+
+
+class MemoryReader(FileReader):
+    """Reads rows that are in memory."""
+
+    def __init__(self, dataset: Any, roles: Roles | None = None) -> None:
+        super().__init__(dataset.name, roles)
+        self._dataset, self.name, self.files = dataset, dataset.name, ()
+        kind: Any = "text" if isinstance(dataset, TextDataset) else "numbers"
+        self.roles, self.known = roles or Roles(kind, "memory"), dataset.columns
+        self.has_split, self.n_rows = dataset.n_train is not None, len(dataset)
+
+    def blocks(self, rows: int, skip: int = 0) -> Iterator[Any]:
+        """Yield so many rows at a time."""
+        for start in range(skip, len(self._dataset), rows):
+            yield self._dataset.rows(slice(start, start + rows))
+
+    def split_of(self, n: int) -> int | None:
+        """Return how many rows are the training set."""
+        found: int | None = self._dataset.n_train
+        return found
+
+    def moved(self) -> MemoryReader:
+        """Return itself: nothing is opened."""
+        return self
+
+    def digest(self) -> str:
+        """Return a hash of the rows."""
+        found = hashlib.sha256(repr(self.known).encode())
+        for part in (self._dataset.X, self._dataset.targets):
+            matrix: Any = getattr(part, "data", part) if sparse.issparse(part) else part
+            found.update(matrix.tobytes() if isinstance(matrix, np.ndarray) else repr(matrix).encode())
+        return found.hexdigest()
 
 
 class ArrayReader(FileReader):
@@ -36,13 +67,16 @@ class ArrayReader(FileReader):
         super().__init__(path, roles, table=table and Path(table).absolute())
         self._X = self._load()
         self.roles, self._table = replace(roles, kind="numbers"), None
+        labels: Any = Columns(None, None)
         if table is not None:
             kind = format_of(table, None)
             if kind not in _TABLES:
                 raise ValueError(f"The labels beside {path} are {kind}. Write them as CSV or Parquet.")
             self._table = _TABLES[kind](table, replace(roles, kind="numbers", features=(), format=kind))
             self.roles, self.files = self._table.roles, (self.path, *self._table.files)
-            self.has_first_pass = self._table.has_first_pass
+            labels = self._table.known
+        if labels is not None:
+            self.known = Columns(NumberedNames("feature", self._X.shape[1]), labels.labels)
 
     @classmethod
     def of_npz(cls, path: Path, roles: Roles, **options: Any) -> FileReader:
@@ -72,12 +106,6 @@ class ArrayReader(FileReader):
             message = f"This is not one array of numbers with rows and columns ({error}). Use numpy.save."
             raise self.error(None, message) from error
         return found
-
-    @cached_property
-    def columns(self) -> Columns:
-        """Numbered features, and the labels of the table."""
-        labels = None if self._table is None else self._table.columns.labels
-        return Columns(NumberedNames("feature", self._X.shape[1]), labels)
 
     def blocks(self, rows: int, skip: int = 0) -> Iterator[Any]:
         """Yield so many rows at a time."""

@@ -398,6 +398,11 @@ class TextDataset:
         """The tags."""
         return self.tags
 
+    @property
+    def columns(self) -> Columns:
+        """No names: texts are no columns, and the tags are those of the rows."""
+        return Columns(None, None)
+
     @cached_property
     def label_names(self) -> Tags:
         """All tags that occur, sorted."""

@@ -12,9 +12,13 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property, reduce
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
+
+if TYPE_CHECKING:
+    from lrml.datasets._dataset import Columns
 
 Row: TypeAlias = tuple[int, bytes]  # number of the line, and its text
 
@@ -48,21 +52,30 @@ class DatasetFormatError(ValueError):
 class FileReader:
     """Rows of one file: `records` finds them, `dataset` converts some of them.
 
-    ``roles`` and ``columns`` say which column is what; finding the columns may need a pass over the rows
-    (``has_first_pass``). Once all blocks are read, ``n_rows`` is known. How the file was opened is kept, so
-    that another process can open it, too.
+    ``roles`` say which column is what; ``known`` are the names of the columns, None if only all rows tell
+    them. Once all blocks are read, ``n_rows`` is known. How the file was opened is kept, so that another
+    process can open it, too.
     """
 
-    has_first_pass = has_split = False
+    has_split = False
     n_rows = 0
     bulk = 1000  # rows that are converted at a time where all are read
     roles: Any
-    columns: Any
+    known: Columns | None = None
 
     def __init__(self, path: str | os.PathLike[str], roles: Any, **options: Any) -> None:
         self.path, self._asked, self.options = Path(path), roles, options
         self.files: tuple[Path, ...] = (self.path,)
         self.name = stem_of(path)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The names of the columns; a pass over the rows finds those that only all rows tell."""
+        if self.known is not None:
+            return self.known
+        found, listed = (block.columns for block in self.blocks(self.bulk)), bool(self.roles.tags)
+        joined: Columns = reduce(lambda one, other: one.joined(other, listed=listed), found)
+        return joined
 
     def records(self) -> Iterator[Any]:
         """Yield the rows as the file has them."""

@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -39,7 +38,8 @@ class PairReader(FileReader):
     """Reads a file of XMC, whose first line (``header``) says its size, or of svmlight.
 
     What an svmlight file does not say follows from all of its rows: features are counted from 0 if the index
-    0 occurs, and there are as many columns as there are names, or as the highest index and label say.
+    0 occurs, and there are as many columns as the highest index and label say. With ``n_features``, or names
+    of the features, they are counted from 1, unless the roles say ``zero_based``.
     """
 
     def __init__(
@@ -55,9 +55,8 @@ class PairReader(FileReader):
     ) -> None:
         given = {"feature_names": feature_names, "label_names": label_names}
         super().__init__(path, roles, header=header, n_features=n_features, n_labels=n_labels, **given)
-        self.roles, self._header, self._n_rows = replace(roles, kind="numbers"), header, 0
-        self._base = 0 if header or roles.zero_based else None if roles.zero_based is None else 1
-        widths: list[int | None] = [n_features, n_labels]
+        self.roles, self._header = replace(roles, kind="numbers"), header
+        widths: Any = [n_features, n_labels]
         if header:
             _, first = next(numbered_lines(path), (1, b""))
             match = _HEADER.fullmatch(first)
@@ -67,34 +66,23 @@ class PairReader(FileReader):
                     f'{shown(first.strip())} is not "n d L", the numbers of rows, features and labels. Put '
                     "such a line first, or read the file as svmlight, which has none.",
                 )
-            self._n_rows, widths[0], widths[1] = map(int, match.groups())
+            self._n_rows, *widths = map(int, match.groups())
         self._names = [_names(source) for source in given.values()]
         for place, (key, names) in enumerate(zip(given, self._names, strict=True)):
             if names is not None and len(names) != (widths[place] or len(names)):
                 raise ValueError(f"{path} has {widths[place]} columns for {len(names)} {key}. Pass one each.")
             widths[place] = widths[place] if names is None else len(names)
         self._d, self._n_labels = widths
-        self.has_first_pass = None in (self._d, self._n_labels, self._base)
-
-    @cached_property
-    def columns(self) -> Columns:
-        """The names of the columns; finding them reads a svmlight file once, unless the widths are given."""
-        if not self.has_first_pass:
-            return self._columns(0, 0, 0)
-        lines, (start, stop, n_labels) = self.records(), (1, 1, 0)
-        while chunk := list(islice(lines, self.bulk)):
-            first, end, count = _range(self._cells(chunk))
-            start, stop, n_labels = min(start, first), max(stop, end), max(n_labels, count)
-        return self._columns(start, stop, n_labels)
+        self._base = 0 if header or roles.zero_based else 1
+        self._may_begin_at_0 = self._d is None and not header and roles.zero_based is None
+        if None not in widths:
+            self.known = self._columns(self._base, 0, 0)
 
     def _columns(self, start: int, stop: int, n_labels: int) -> Columns:
-        """Return the columns, where the file does not say from where to where indices and labels go."""
-        start = start if self._base is None else self._base
-        if self._d is not None and stop > start + self._d:
-            raise self.error(None, f"Index {stop - 1} is beyond the {self._d} features. Raise n_features.")
-        d = max(stop - start, 0) if self._d is None else self._d
+        """Return the columns; ``stop`` and ``n_labels`` count where the file does not say how many."""
+        width = max(stop - start, 0) if self._d is None else self._d
         labels = NumberedNames("label", n_labels if self._n_labels is None else self._n_labels)
-        features = self._names[0] or NumberedNames("feature", d, start)
+        features = self._names[0] or NumberedNames("feature", width, start)
         return Columns(features, None if self._n_labels == 0 else self._names[1] or labels)
 
     def records(self) -> Iterator[Row]:
@@ -116,18 +104,17 @@ class PairReader(FileReader):
 
     def dataset(self, records: list[Row], first_row: int) -> Dataset:
         """Convert rows, as wide as they are if the file does not say it."""
-        cells = self._cells(records)
-        fixed = self._d is not None and self._base is None  # only all rows say where they begin
-        columns = self.columns if fixed else self._columns(*_range(cells))
-        features, labels = columns.features or (), columns.labels
-        base = features.start if isinstance(features, NumberedNames) else self._base or 0
-        (row, index, values), (label_row, label) = cells
+        (row, index, values), (label_row, label) = self._cells(records)
+        start = 0 if self._may_begin_at_0 and (index == 0).any() else self._base
+        stop, n_labels = (int(numbers.max(initial=-1)) + 1 for numbers in (index, label))
+        features, labels = self._columns(start, stop, n_labels)
+        assert features is not None
         Y = None
         if labels is not None and not self.roles.unlabelled:
             Y = csr_of((len(records), len(labels)), label_row, label, np.ones(len(label), np.int8))
         return Dataset(
             self.name,
-            csr_of((len(records), len(features)), row, index - base, values),
+            csr_of((len(records), len(features)), row, index - start, values),
             Y,
             features,
             None if Y is None else labels,
@@ -158,9 +145,8 @@ class PairReader(FileReader):
             at = int(np.argmax(np.isinf(pairs[:, 1])))
             message = f"the value {pairs[at, 1]} is not finite. Write nan if it is missing."
             raise self.error(rows[row[at]][0], message)
-        # Where features may be counted from 0 or 1, the largest index is checked with the columns.
-        first = self._base or 0
-        last = _MOST - 1 if self._d is None else first + self._d - (self._base is not None)
+        first = 0 if self._may_begin_at_0 else self._base
+        last = _MOST - 1 if self._d is None else first + self._d - 1
         index = self._whole("index", rows, row, pairs[:, 0], first, last)
         last = _MOST - 1 if self._n_labels is None else self._n_labels - 1
         label = self._whole("label", rows, label_row, numbers[~is_pair], 0, last)
@@ -174,7 +160,8 @@ class PairReader(FileReader):
         if wrong.any():
             at = int(np.argmax(wrong))
             message = f"{what} {found[at]:.17g} is not an integer from {first} to {last}. Correct it"
-            hint = ", or pass zero_based=False" if what == "index" and found[at] == last + 1 else ""
+            may_count_else = what == "index" and not self._header and found[at] in (0, last + 1)
+            hint = f", or pass zero_based={found[at] == 0}" if may_count_else else ""
             raise self.error(rows[row[at]][0], f"{message}{hint}.")
         whole = found.astype(np.int64)
         if (at_ := place_twice(row, whole)) is not None:
@@ -198,13 +185,6 @@ class PairReader(FileReader):
                         f'{shown(part)} is neither a list of labels in front, like "0,4", nor an index and '
                         'a number, such as "3:0.5". Correct it.',
                     ) from None
-
-
-def _range(cells: Any) -> tuple[int, int, int]:
-    """Return from where features are counted, the index after the last, and the number of labels."""
-    (_, index, _), (_, label) = cells
-    stop = int(index.max(initial=-1)) + 1
-    return int(not (index == 0).any()), stop, int(label.max(initial=-1)) + 1
 
 
 def _n_labels(row: bytes) -> int:

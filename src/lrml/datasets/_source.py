@@ -1,65 +1,50 @@
-"""Rows of something in blocks, any number of times and from any block on."""
+"""Rows of something in blocks, any number of times and from any block on; and how they are opened."""
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
+import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property, partial, reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from lrml._shown import shown
+from lrml._files import pattern_of
+from lrml._shown import did_you_mean, shown
 from lrml.core.checks import check_integer
-from lrml.datasets._dataset import (
-    Columns,
-    Dataset,
-    NumberedNames,
-    TextDataset,
-    placed,
-    places_of,
-)
-from lrml.datasets._lines import DatasetFormatError, FileReader
+from lrml.datasets._arff import ArffReader
+from lrml.datasets._arrays import ArrayReader, MemoryReader
+from lrml.datasets._dataset import Columns, Dataset, NumberedNames, TextDataset, placed, places_of
+from lrml.datasets._fetch import EMBEDDED, dataset_status, fetch_mulan, load_yeast, mulan_entries
+from lrml.datasets._lines import DatasetFormatError, format_of, numbered_lines
+from lrml.datasets._pairs import PairReader, is_xmc_header
 from lrml.datasets._roles import Roles
+from lrml.datasets._tables import CsvReader, FolderReader, JsonLines, ParquetReader, PlainText
 
-
-class MemoryReader(FileReader):
-    """Reads rows that are in memory."""
-
-    def __init__(self, dataset: Any, roles: Roles | None = None) -> None:
-        super().__init__(dataset.name, roles)
-        self._dataset, self.name, self.files = dataset, dataset.name, ()
-        is_text = isinstance(dataset, TextDataset)
-        self.roles = roles or Roles("text" if is_text else "numbers", "memory")
-        self.columns = Columns(None, None) if is_text else dataset.columns
-        self.has_split, self.n_rows = dataset.n_train is not None, len(dataset)
-
-    def blocks(self, rows: int, skip: int = 0) -> Iterator[Any]:
-        """Yield so many rows at a time."""
-        for start in range(skip, len(self._dataset), rows):
-            yield self._dataset.rows(slice(start, start + rows))
-
-    def split_of(self, n: int) -> int | None:
-        """Return how many rows are the training set."""
-        found: int | None = self._dataset.n_train
-        return found
-
-    def moved(self) -> MemoryReader:
-        """Return itself: nothing is opened."""
-        return self
-
-    def digest(self) -> str:
-        """Return a hash of the rows."""
-        found = hashlib.sha256(repr(self.columns).encode())
-        for part in (self._dataset.X, self._dataset.targets):
-            matrix: Any = getattr(part, "data", part) if sparse.issparse(part) else part
-            found.update(matrix.tobytes() if isinstance(matrix, np.ndarray) else repr(matrix).encode())
-        return found.hexdigest()
+_NAMES = ("feature_names", "label_names")
+_READERS: dict[str, tuple[Any, tuple[str, ...]]] = {  # and the options that are theirs
+    "arff": (ArffReader, ("xml",)),
+    "xmc": (partial(PairReader, header=True), _NAMES),
+    "svmlight": (partial(PairReader, header=False), ("n_features", "n_labels", *_NAMES)),
+    "csv": (CsvReader, ("sparse",)),
+    "jsonl": (JsonLines, ()),
+    "parquet": (ParquetReader, ("sparse",)),
+    "text": (PlainText, ()),
+    "npy": (ArrayReader, ()),
+    "npz": (ArrayReader.of_npz, ()),
+    "folder": (FolderReader, ()),
+}
+_ARRAYS = ("npy", "npz")
+_ROLES = tuple(one.name for one in fields(Roles) if one.name not in ("kind", "format", "reasons"))
 
 
 class Source:
@@ -107,7 +92,7 @@ class Source:
         first = self._readers[0]
         self.name, self.roles = name or first.name, first.roles
         self.has_split = bool(n_train_readers) or any(reader.has_split for reader in self._readers)
-        self.has_first_pass = any(reader.has_first_pass for reader in self._readers)
+        self.has_first_pass = any(reader.known is None for reader in self._readers)
         self._states = {path: _state(path) for reader in self._readers for path in reader.files}
         self.n_rows: int | None = None
         self.n_blocks: int | None = None
@@ -185,30 +170,26 @@ class Source:
 
     @property
     def train(self) -> Source:
-        """The rows to learn from: all, unless there is a split."""
-        return self._half(slice(0, self._n_train_readers), 0)
+        """The rows to learn from: all, unless there is a split, whose halves are in memory."""
+        return self._half("train")
 
     @property
     def test(self) -> Source:
         """The rows to judge by: all, unless there is a split."""
-        return self._half(slice(self._n_train_readers, None), 1)
+        return self._half("test")
 
-    def _half(self, readers: slice, place: int) -> Source:
-        if self._n_train_readers:
-            return Source(self._readers[readers], self.rows, self.name)
+    def _half(self, part: str) -> Source:
         if not self.has_split:
             return self
         whole = self.read()
-        cut = (slice(0, whole.n_train), slice(whole.n_train, None))[place]
-        return Source([MemoryReader(whole.rows(cut), self.roles)], self.rows, self.name)
+        rows = slice(0, whole.n_train) if part == "train" else slice(whole.n_train, None)
+        return Source([MemoryReader(whole.rows(rows), self.roles)], self.rows, self.name)
 
     def parts(self) -> list[Source]:
         """Return the rows of each file as a source for another process, with the columns of all."""
-        found = []
-        for reader in self._readers:
-            part = Source([reader.moved()], self.rows, self.name)
+        found = [Source([reader.moved()], self.rows, self.name) for reader in self._readers]
+        for part in found:
             part.columns = self.columns
-            found.append(part)
         return found
 
     def aligned(self, columns: Columns) -> AlignedSource:
@@ -225,6 +206,17 @@ class Source:
             facts += [(path.name, *self._states[path]) for path in reader.files]
             facts.append({**reader.options, "xml": None, "table": None} if reader.files else reader.digest())
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Return an option as JSON can write it, all of it: `repr` leaves out the middle of long arrays."""
+    return value.tolist() if hasattr(value, "tolist") else repr(value)
+
+
+def _state(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Return size and time of change of a file."""
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
 
 
 class AlignedSource:
@@ -278,21 +270,151 @@ def _known(matrix: Any, names: Sequence[str], wanted: Sequence[str], unknown: Co
     """Return the columns that are wanted, in their order; count the nonzero cells of others by name."""
     places = places_of(names, wanted)
     if places is not None and (places < 0).any():
-        gone = np.flatnonzero(places < 0)
         cells = sparse.csr_array(matrix)
         columns = cells.indices[np.nan_to_num(cells.data) != 0]
-        counts = np.bincount(columns[places[columns] < 0], minlength=len(names))[gone]
-        pairs = zip(gone.tolist(), counts.tolist(), strict=True)
-        unknown.update({names[place]: count for place, count in pairs if count})
+        counts = np.bincount(columns[places[columns] < 0], minlength=len(names))
+        unknown.update({names[place]: int(counts[place]) for place in np.flatnonzero(counts).tolist()})
     return placed(matrix, places, len(wanted))
 
 
-def _plain(value: Any) -> Any:
-    """Return an option as JSON can write it, all of it: `repr` leaves out the middle of long arrays."""
-    return value.tolist() if hasattr(value, "tolist") else repr(value)
+def open_source(
+    paths: Any,
+    *,
+    roles: Roles | None = None,
+    format: str | None = None,
+    test: str | os.PathLike[str] | None = None,
+    rows: int = 10_000,
+    name: str | None = None,
+    data_home: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Source:
+    """Open data, and decide which column is what.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like, or binary stream
+        A file, perhaps compressed (``.gz``, ``.bz2``, ``.xz``), a pattern such as ``"folder/*.parquet"``, or
+        several of one format and with the same columns; an array of features and the table of its labels,
+        such as ``["embeddings.npy", "tags.csv"]``; the name of a dataset, see `fetch_mulan`; or ``"-"`` or an
+        open stream, of which each line is a text.
+    roles : Roles, default=None
+        What is known of the columns. What it leaves open is guessed from the names of the columns and the
+        first 1000 rows; which columns of a table of numbers are labels is never guessed, unless one lists
+        them.
+    format : str, default=None
+        One of `FORMATS`; None takes it from the suffix.
+    test : path-like, default=None
+        A test set that belongs to the file: a split of two sources, `Source.train` and `Source.test`.
+    rows : int, default=10_000
+        Rows of a block; the last of a file may have fewer.
+    name : str, default=None
+        Name of the data; None takes the file name without its suffix, or what MEKA's header says.
+    data_home : path-like, default=None
+        Where datasets with a name are, see `fetch_mulan`.
+    **options
+        Fields of `Roles`, such as ``labels=-6``, ``tags="tags"`` or ``unlabelled=True``; ``xml`` of ARFF;
+        ``n_features`` and ``n_labels`` of svmlight; ``feature_names`` and ``label_names`` of svmlight and XMC
+        (names, or a file with one a line); ``sparse`` of CSV and Parquet.
+
+    Raises
+    ------
+    DatasetFormatError
+        If a file breaks a rule of its format, or if it is not clear which column is what.
+    """
+    options = {key: value for key, value in options.items() if value is not None}
+    asked = {key: options.pop(key) for key in _ROLES if key in options}
+    known = roles or Roles()
+    if asked.get("tags") or asked.get("labels"):  # said now, which has precedence
+        known = replace(known, tags=None, labels=(), tag_separator=None)
+    said = replace(known, **asked)
+    if hasattr(paths, "read") or paths == "-":
+        stream: Any = sys.stdin and sys.stdin.buffer if isinstance(paths, str) else paths
+        if stream is None:
+            raise ValueError("Standard input is closed. Pass a file.")
+        said = replace(said, format=format or "text")
+        return Source([_READERS[said.format or ""][0]("standard input", said, stream=stream)], rows, name)
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if len(listed) == 1 and str(listed[0]) in mulan_entries():
+        given = [*asked, *options, *(["format"] if format else []), *(["test"] if test else [])]
+        if given:
+            raise ValueError(
+                f"{given[0]} is for data files, but {listed[0]!r} is a dataset. Leave it out, or pass a path "
+                f"such as ./{listed[0]} if a file is meant."
+            )
+        of_package = listed[0] == EMBEDDED and dataset_status(EMBEDDED, data_home).state == "missing"
+        found = load_yeast() if of_package else fetch_mulan(str(listed[0]), data_home=data_home)
+        return Source([MemoryReader(found)], rows, name)
+    kind, files, tables = _sorted(listed, format)
+    opener, known_options = _READERS[kind]
+    for key in options:
+        if key not in known_options:
+            every = (*known_options, *_ROLES)
+            guess = did_you_mean(key, every)
+            listing = ", ".join(every)
+            raise ValueError(f"{kind} files have no option {shown(key)}. {guess}Options are: {listing}.")
+    said = replace(said, format=kind)
+    readers = [opener(path, said, **options) for path in files if not tables]
+    readers += [opener(path, said, table=table) for path, table in zip(files, tables, strict=False)]
+    if test is None:
+        return Source(readers, rows, name)
+    later = open_source(test, roles=said, format=format, rows=rows, **options)
+    name = name or re.sub(r"[-_.]train$", "", readers[0].name, flags=re.IGNORECASE)
+    return Source([*readers, *later._readers], rows, name, len(readers))
 
 
-def _state(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return size and time of change of a file."""
-    found = os.stat(path)
-    return found.st_size, found.st_mtime_ns
+def read_dataset(paths: Any, **options: Any) -> Any:
+    """Return all rows of data, as a `Dataset` or a `TextDataset`: ``open_source(paths, **options).read()``.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from lrml.datasets import load_yeast, read_dataset, write_dataset
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = write_dataset(load_yeast(), pathlib.Path(folder, "yeast.npz"))
+    ...     read_dataset(pathlib.Path(folder, "yeast.npz"))
+    <Dataset yeast: X (2417, 103) dense, Y (2417, 14) dense, train 1500 / test 917>
+    """
+    return open_source(paths, **options).read()
+
+
+def _sorted(listed: Sequence[Any], format: str | None) -> tuple[str, list[Path], list[Path]]:
+    """Return the one format of some files, the files, and the tables of labels of those that are arrays."""
+    found = [(path, _kind_of(path, format)) for each in listed for path in map(Path, _matching(each))]
+    arrays = [path for path, kind in found if kind in _ARRAYS]
+    tables = [path for path, kind in found if kind not in _ARRAYS] if arrays else []
+    files = arrays or [path for path, _ in found]
+    kinds = {kind for path, kind in found if path in files}
+    if len(kinds) != 1 or len(tables) not in (0, len(files)):
+        formats = ", ".join(sorted({kind for _, kind in found}))
+        raise ValueError(
+            f"{len(found)} files of the formats {formats} do not belong together. Pass files of one format, "
+            "or arrays of features and a table of labels for each."
+        )
+    return kinds.pop(), files, tables
+
+
+def _kind_of(path: Path, chosen: str | None) -> str:
+    """Return the format of a file; a .txt file may be XMC."""
+    if path.is_dir():
+        return "folder"
+    kind = format_of(path, chosen)
+    if kind == "text" and chosen is None:
+        _, first = next(numbered_lines(path), (1, b""))
+        return "xmc" if is_xmc_header(first) else kind
+    return kind
+
+
+def _matching(path: str | os.PathLike[str]) -> list[str]:
+    """Return a path, or all files of a pattern, unless it is the name of a file."""
+    name = os.fspath(path)
+    if os.path.isdir(name) and not glob.glob(os.path.join(glob.escape(name), "*.txt")):
+        raise FileNotFoundError(
+            f"{name!r} is a folder. Name its files, as a list or a pattern: {pattern_of(name)!r}."
+        )
+    if os.path.exists(name):
+        return [name]
+    found = sorted(glob.glob(name))
+    if not found:
+        guess = did_you_mean(name, mulan_entries())
+        raise FileNotFoundError(f"There is no file {name!r}. {guess}Check the path.")
+    return found

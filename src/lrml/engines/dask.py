@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from lrml._shown import how_to_install, shown
+
 try:
     import dask
     import dask.array as da
@@ -29,10 +31,9 @@ try:
     from distributed.comm.addressing import resolve_address
     from distributed.scheduler import NoWorkerError
 except ModuleNotFoundError as error:
-    raise ImportError(f'A cluster needs Dask ({error}). Run: pip install "lrml[dask]"') from error
+    raise ImportError(f"A cluster needs Dask ({error}). {how_to_install('dask')}") from error
 
 from lrml._door import check_names
-from lrml._shown import shown
 from lrml.blocks import BlockError, BlockSource, Checkpoint, Door, Kept, RowBlock, digest_of
 from lrml.core.arrays import is_sparse, one_blas_thread
 from lrml.core.rows import Schema, Spread, added

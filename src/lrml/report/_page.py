@@ -8,6 +8,7 @@ from importlib.resources import files
 from types import ModuleType
 from typing import Any
 
+from lrml._shown import how_to_install
 from lrml.report._figures import embedded
 from lrml.report._tables import Plain, shown_table
 
@@ -84,6 +85,4 @@ def needed(module: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ImportError(
-            f'{module} is needed and cannot be imported. Install it with: pip install "lrml[{extra}]"'
-        ) from error
+        raise ImportError(f"{module} is needed and cannot be imported. {how_to_install(extra)}") from error

@@ -11,6 +11,8 @@ from functools import partial
 from importlib.resources import files
 from typing import Any, TypeAlias
 
+from lrml._shown import how_to_install, shown
+
 try:
     import uvicorn  # noqa: F401 - needed by the server
     from starlette.applications import Starlette
@@ -20,11 +22,10 @@ try:
     from starlette.routing import Route
 except ImportError as missing:
     raise ImportError(
-        f"Serving needs Starlette and uvicorn, and {missing.name} cannot be imported. Install both with: "
-        'pip install "lrml[serve]"'
+        f"Serving needs Starlette and uvicorn, and {missing.name} cannot be imported. "
+        f"{how_to_install('serve')}"
     ) from missing
 
-from lrml._shown import shown
 from lrml.core.checks import check_integer
 from lrml.report import page_style
 from lrml.serving._requests import RequestError, Service, to_json
