@@ -59,11 +59,13 @@ def test_the_page_about_gpus_runs_on_a_cpu() -> None:
         "docs/theory.md",
         "docs/scale.md",
         "docs/extreme.md",
+        "docs/sklearn.md",
     ],
 )
 def test_python_blocks_run_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
-    for package in ("pandas", "jinja2", *(["distributed"] if "cluster" in page else [])):
+    needed = {"docs/cluster.md": ["distributed"], "docs/sklearn.md": ["sklearn.callback"]}
+    for package in ("pandas", "jinja2", *needed.get(page, ())):
         pytest.importorskip(package, reason=f"{package} is not installed")
     monkeypatch.chdir(tmp_path)
     if "cluster" in page:  # real processes are killed in tests/engines

@@ -68,6 +68,19 @@ class TopK(_LabelsAndScores):
     def _replace(self, **changed: Any) -> TopK:
         return TopK(**(self._asdict() | changed), classes=self.classes)
 
+    def to_frame(self) -> Any:
+        """Return a pandas frame, a line for each label: ``row``, ``rank`` (from 1), ``label``, ``score``."""
+        import pandas  # noqa: PLC0415 - not needed otherwise
+
+        row, rank = np.indices(self.scores.shape)
+        columns = {
+            "row": row,
+            "rank": rank + 1,
+            "label": to_numpy(self.labels),
+            "score": to_numpy(self.scores),
+        }
+        return pandas.DataFrame({name: column.ravel() for name, column in columns.items()})
+
 
 def float64(array: Array) -> Array:
     """Return an array in double precision; the standard divides no integers."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -45,12 +45,13 @@ from lrml.core.losses import LogisticLoss
 from lrml.core.moments import Statistics, extremes, without_weightless
 from lrml.core.rows import Rows
 from lrml.estimators._block_fits import MOST_KEPT, BlockFits
+from lrml.estimators._callbacks import CALLED, CallbackSupportMixin, told_of_fit, with_callbacks
 from lrml.estimators._fit import fit, regressions
 from lrml.estimators._fitted import Fitted, Sums, in_order, of_fit
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
 from lrml.estimators._loo import automatic_cut, left_out_scores
 from lrml.estimators._scores import Scores, counted_from, r_squared
-from lrml.estimators._spec import CHECKS, Check, Parameters, Spec, check_parameters, check_together
+from lrml.estimators._spec import CHECKS, Check, Parameters, Spec, check_together
 from lrml.thresholds import Cut
 
 
@@ -59,13 +60,7 @@ def _has_closed_form(model: Any) -> bool:
     return hasattr(vars(model).get("best_estimator_", model), "_regressions")
 
 
-@cache
-def _defaults(kind: Any) -> Mapping[str, Any]:
-    """Return the defaults of the constructor, which need no check."""
-    return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
-
-
-class LowRankModel(MultiOutputMixin, BaseEstimator):
+class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
     """A model of many targets with scores X coef_ᵀ + intercept_.
 
     Subclasses implement ``_found``, which gets checked rows and parameters and returns what is to be stored,
@@ -133,12 +128,12 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
 
     def _check_params(self) -> Parameters:
         """Return all parameters, checked as far as possible without the data."""
-        kind: Any = type(self)
-        params = check_parameters(self.get_params(deep=False), self._checks, _defaults(kind))
+        params = Parameters.of(self, self._checks)
         params.targets = self._targets
         check_together(params)
         return params
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, observed: Any = None) -> Self:
         """Fit the model; a search first chooses its parameters on held-out rows.
 
@@ -167,7 +162,8 @@ class LowRankModel(MultiOutputMixin, BaseEstimator):
         params = self._check_params()
         rows = self._rows(params, X, y, sample_weight, observed)
         n, d, n_labels = rows.shape
-        with rows.place.explaining_errors(f"{n} rows, {d} features and {n_labels} labels"):
+        told = told_of_fit(self, params, X, y, sample_weight) if CALLED & vars(self).keys() else nullcontext()
+        with rows.place.explaining_errors(f"{n} rows, {d} features and {n_labels} labels"), told:
             return self._keep(**self._found(rows, params))
 
     def _rows(

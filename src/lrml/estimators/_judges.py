@@ -144,11 +144,19 @@ class Comparison(NamedTuple):
 
 @contextmanager
 def told_of_models(
-    verbose: int, name: str
+    verbose: int, name: str, callback: Any
 ) -> Iterator[tuple[Callable[[int, str], None], Callable[[int], None]]]:
-    """Yield functions that expect more models on splits, and that advance; both show it if ``verbose``."""
+    """Yield functions that expect more models on splits, and that advance; they show it if ``verbose``.
+
+    A callback hears of each model.
+    """
+
+    def tell(count: int) -> None:
+        for _ in range(count if callback is not None else 0):
+            callback("model on a split")
+
     if not verbose:
-        yield (lambda count, how: None), (lambda count: None)
+        yield (lambda count, how: None), tell
         return
     done = total = 0
     lock = Lock()  # candidates are judged in threads
@@ -162,6 +170,7 @@ def told_of_models(
 
         def advance(count: int) -> None:
             nonlocal done
+            tell(count)
             with lock:
                 done += count
                 report.update(done, total)

@@ -173,7 +173,7 @@ class SearchModel(LowRankModel):
         size = data.X.shape[0 if (road_of(data) == "dual") else 1]
         entries = data.X.nnz if is_sparse(data.X) else math.prod(data.X.shape)
         with one_blas_thread_if(size**3 + entries * (size + data.Y.shape[1]) <= _MANY):
-            with told_of_models(params.verbose, type(self).__name__) as told:
+            with told_of_models(params.verbose, type(self).__name__, params.callback) as told:
                 comparison, widths = self._comparison(data, params, told)
                 contest = (self._solved if sums_suffice(params.loss, data) else self._fitted)(
                     comparison, params

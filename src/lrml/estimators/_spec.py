@@ -25,11 +25,12 @@ are whole numbers so act as repetitions of rows, n = Σ w; others, such as share
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Self, TypeAlias, TypeVar, cast, dataclass_transform
 
@@ -94,6 +95,18 @@ class Parameters(SimpleNamespace):
     callback: Any = None
     device: Place | None = None
     verbose: int = 0
+
+    @classmethod
+    def of(cls, estimator: Any, checks: Mapping[str, Check]) -> Parameters:
+        """Return the parameters of an estimator, checked one by one."""
+        kind: Any = type(estimator)
+        return check_parameters(estimator.get_params(deep=False), checks, _defaults(kind))
+
+
+@cache
+def _defaults(kind: Any) -> Mapping[str, Any]:
+    """Return the defaults of a constructor, which need no check."""
+    return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
 
 
 def check_parameters(
