@@ -75,12 +75,13 @@ def test_squared_errors_are_those_of_plain_fits(shape, weighted, monkeypatch):
     counted = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
     seen, original = {}, _plans._errors
 
-    def spy(fold, ridge, *strengths):
-        seen.setdefault(ridge, []).append(fold)
-        return original(fold, ridge, *strengths)
+    def spy(fold, ridges, *strengths):
+        for ridge in ridges:
+            seen.setdefault(ridge, []).append(fold)
+        return original(fold, ridges, *strengths)
 
     def errors_of(ridge, thetas, thresholds):
-        return sum(original(fold, ridge, thetas, thresholds) for fold in seen[ridge])
+        return sum(original(fold, [ridge], thetas, thresholds)[0] for fold in seen[ridge])
 
     monkeypatch.setattr(_plans, "_errors", spy)
     tables = [

@@ -252,54 +252,56 @@ class GridPoint(NamedTuple):
 
 
 class ScoreTable:
-    """The values of one criterion for candidates on splits: one per row, or one per split.
+    """The values of one criterion for candidates, split by split: one per held-out row, or one per split.
 
     ``weights`` are those of the held-out rows of each split.
     """
 
     def __init__(self, weights: Sequence[_Float64], *, by_row: bool) -> None:
         self.by_row, self.n_rows = by_row, sum(map(len, weights))
-        self.weights = list(weights) if by_row else [np.ones(1)] * len(weights)
-        self.values: dict[Any, list[npt.NDArray[Any]]] = {}  # by split
-        self.scores: dict[Any, _Float64] = {}  # means of these
+        self.weights = np.concatenate(weights) if by_row else np.ones(len(weights))
+        self.lengths = np.array(list(map(len, weights))) if by_row else np.ones(len(weights), int)
+        self.values: dict[Any, npt.NDArray[Any]] = {}  # of all splits
+        self.scores: dict[Any, _Float64] = {}  # means of these, by split
 
     def add(self, point: Any, values: Iterable[Any]) -> None:
         """Enter the values of another candidate on all splits."""
-        parts = [np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in values]
-        means = (mean_and_error(*pair)[0] for pair in zip(parts, self.weights, strict=True))
-        self.scores[point] = np.fromiter(means, np.float64)
-        self.values[point] = [part.astype(np.float32) for part in parts] if self.by_row else parts
+        whole = np.hstack(list(values)).astype(np.float64)
+        totals, weights = self.totals(whole)
+        self.scores[point] = totals / np.where(weights > 0, weights, math.nan)
+        self.values[point] = whole.astype(np.float32) if self.by_row else whole
+
+    def totals(self, values: _Float64) -> _Float64:
+        """Return Σ w v and Σ w on every split, over the rows that have a value, of one candidate or more."""
+        told = np.isfinite(values)
+        terms = np.stack([told, np.where(told, values, 0.0)][::-1]) * self.weights
+        found: _Float64 = np.add.reduceat(terms, np.cumsum(self.lengths) - self.lengths, axis=-1)
+        return found
 
     def mean(self, point: Any) -> float:
         """Return the mean over the splits that tell; −∞ if none does."""
         told = self.scores[point][np.isfinite(self.scores[point])]
         return float(told.mean()) if told.size else -math.inf
 
-    def lead(
-        self, one: GridPoint | Sequence[GridPoint], other: Any, splits: Sequence[int] | None = None
-    ) -> tuple[float, float]:
-        """By how much a candidate is better than another on some splits, and the standard error of that.
+    def lead(self, one: Any, other: Any) -> tuple[float, float]:
+        """By how much a candidate, or an array of values, is better than another; with the standard error.
 
-        On every split it may be another one. Without values for the rows a single split does not tell the
-        error; 1 % of the score stands for it. Splits without a score say nothing.
+        Without values for the rows a single split does not tell the error; 1 % of the score stands for it.
+        Splits without a score say nothing.
         """
-        numbers = range(len(self.weights)) if splits is None else splits
-        ones = one if isinstance(one, list) else [one] * len(numbers)
-        pairs = zip(ones, numbers, strict=True)
-        gains = np.concatenate(
-            [self.values[best][i].astype(float) - self.values[other][i] for best, i in pairs]
-        )
-        gain, error = mean_and_error(gains, np.concatenate([self.weights[i] for i in numbers]))
-        told = np.flatnonzero(np.isfinite(gains))
-        if not self.by_row and len(told) == 1:
-            error = 0.01 * abs(float(self.scores[ones[told[0]]][numbers[told[0]]]))
-        return (gain, error) if len(told) else (0.0, 0.0)
+        values = one if isinstance(one, np.ndarray) else self.values[one]
+        gains = values.astype(np.float64) - self.values[other]
+        told = np.isfinite(gains)
+        gain, error = mean_and_error(gains, self.weights)
+        if not self.by_row and np.count_nonzero(told) == 1:
+            error = 0.01 * abs(float(values[told][0]))
+        return (gain, error) if told.any() else (0.0, 0.0)
 
     def n_counted(self, point: GridPoint) -> float:
         """Return how many rows tell about a candidate: (Σ w)² / Σ w² of those that have a value, or all."""
         if not self.by_row:
             return float(self.n_rows)
-        weights = np.isfinite(np.concatenate(self.values[point])) * np.concatenate(self.weights)
+        weights = np.isfinite(self.values[point]) * self.weights
         shares = weights / max(weights.max(), 1e-300)
         return float(np.sum(shares) ** 2 / max(np.sum(shares**2), 1e-300))
 
@@ -325,7 +327,7 @@ def mean_and_error(values: _Float64, weights: _Float64) -> tuple[float, float]:
     if not w.size:
         return math.nan, 0.0
     shares = w / w.sum()
-    mean, freedom = float(np.average(values, weights=w)), 1.0 - float(shares @ shares)
+    mean, freedom = float(np.sum(w * values) / np.sum(w)), 1.0 - float(shares @ shares)
     return mean, float(np.sqrt((values - mean) ** 2 @ shares**2 / freedom)) if freedom > 0 else 0.0
 
 
@@ -360,17 +362,21 @@ class Contest(NamedTuple):
         facts = dict.fromkeys(("gain", "gain_error", "gain_rows"), math.nan)
         facts |= {"ridge": first.ridge, "ridge_score": base}
         if self.rivals:
-            splits = range(len(judged.weights))
+            everyone = [first, *self.rivals]
+            values = np.stack([judged.values[point] for point in everyone]).astype(np.float64)
+            sums = judged.totals(values - values[0])  # Σ w v and Σ w, by candidate and split
+            whole = sums.sum(axis=2, keepdims=True)
 
-            def leader(numbers: Sequence[int]) -> GridPoint:
-                return max([first, *self.rivals], key=lambda point: judged.lead(point, first, numbers)[0])
+            def leaders(sums: _Float64) -> Any:
+                return np.argmax(sums[0] / np.maximum(sums[1], 1e-300), axis=0)
 
-            picks = [leader([n for n in splits if n != number] or [number]) for number in splits]
-            (gain, error), n_rows = judged.lead(picks, first), judged.n_counted(first)
+            picks = leaders(whole - sums if sums.shape[2] > 1 else sums)
+            picked = values[np.repeat(picks, judged.lengths), np.arange(values.shape[1])]
+            (gain, error), n_rows = judged.lead(picked, first), judged.n_counted(first)
             facts |= {"gain": gain, "gain_error": error, "gain_rows": n_rows}
-            clear = 2.0 if n_rows < _FEW_ROWS or len(splits) == 1 else 1.0
+            clear = 2.0 if n_rows < _FEW_ROWS or len(picks) == 1 else 1.0
             if n_rows >= 2 and gain > clear * error:
-                found, score = leader(splits), base + gain
+                found, score = everyone[int(leaders(whole)[0])], base + gain
                 # Where the metric cannot tell a variant from what it is a variant of, squared error does.
                 other = self.variants.get(found, found)
                 gain, error = judged.lead(found, other)

@@ -355,7 +355,7 @@ class RefitJudge(Judge):
 
             found = visit(held_out, [(place, scores, model.rank_)])
             if len(self.splits) == 1 and len(found):
-                score, _ = mean_and_error(np.atleast_1d(found[0][0]), self.tables[0].weights[0])
+                score, _ = mean_and_error(np.atleast_1d(found[0][0]), self.tables[0].weights)
                 if score > self._leader[0]:
                     self._leader = score, point, copy(model)  # the next fit sets new attributes
 

@@ -87,9 +87,10 @@ class LeaveOneOut:
         self.root = math.sqrt(scale)
         self.mean_leverage = self.weights / (data.total_weight / scale) * float(fit_intercept)
         unit = space.of_own_rows(data, rows) * (self.root / xp.sqrt(curvature))
-        self.outside = 1.0 - self.mean_leverage - self.weights * xp.vecdot(unit, unit)
+        squares = unit**2
+        self.outside = 1.0 - self.mean_leverage - self.weights * xp.sum(squares, axis=1)
         # Eigenvalues are rounded relative to the largest, and h with them.
-        rounding = 1.0 + self.weights * (unit**2 @ (xp.max(curvature) / curvature))
+        rounding = 1.0 + self.weights * (squares @ (xp.max(curvature) / curvature))
         rounding *= _ROUNDINGS * _EPS
         self.interpolated = self.outside < xp.minimum(rounding, _INTERPOLATED)
         self.interpolates = bool(xp.any(self.interpolated))
@@ -99,6 +100,7 @@ class LeaveOneOut:
         single = ranks_labels and float(xp.min(self.outside)) > _ROOMY
         self.dtype = xp.float32 if single else xp.float64
         self.unit = xp.astype(unit, self.dtype, copy=False)
+        self.squares = xp.astype(squares, self.dtype, copy=False)
         Y = take(data.Y, rows)
         # Sparse ones stay so on the host.
         self.Y = Y.astype(self.dtype) if is_host(curvature) else xp.astype(place.asarray(Y), self.dtype)
@@ -130,18 +132,18 @@ class LeaveOneOut:
 
         @full_precision(self.unit)
         def scores(rows: slice) -> Array:
-            unit, weights = self.unit[rows, :], self.weights[rows][:, None]
+            unit, squares, weights = self.unit[rows, :], self.squares[rows, :], self.weights[rows][:, None]
             Y = self.Y[rows, :]
             codes = xp.astype(dense(Y) if V is None else Y @ V, dtype, copy=False) - mean_code
             fitted = unit @ encoder
             errors = codes - fitted
             # 1 − h as a sum of positive numbers, whose roundings cancel.
-            room = xp.astype(self.outside[rows][:, None] + weights * (unit**2 @ kept_back), dtype)
+            room = xp.astype(self.outside[rows][:, None] + weights * (squares @ kept_back), dtype)
             room = _spread(room, inverse, several)
             if self.interpolates and bool(xp.any(self.interpolated[rows])):
                 close = self.interpolated[rows][:, None] & (room < _CLOSE)
                 errors = xp.where(close, unit @ residuals, errors)
-                room = xp.where(close, _spread(weights * (unit**2 @ limit), inverse, several), room)
+                room = xp.where(close, _spread(weights * (squares @ limit), inverse, several), room)
             found = codes - errors / xp.maximum(room, float(xp.finfo(room.dtype).smallest_normal))
             found, codes = (found, codes) if shrunk is None else (shrunk * found, shrunk * codes)
             if turn is not None and V is not None:

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -166,42 +165,48 @@ def shrinking(plan: Plan, least: float) -> Plan:
         judge = yield [stronger]
 
 
-def _errors(fold: Fold, ridge: float, thetas: Sequence[int], thresholds: _Float64) -> _Float64:
-    """Squared errors on held-out rows, up to a constant, for every theta and threshold beside a ridge."""
-    left, V, d, _ = fold.space.problem.with_ridge(ridge).penalised_predictions(TailSum(0, 0.0))
-    a, b = _parts(fold, left, V)
-    shrunk = np.maximum(1.0 - thresholds[:, None] / d, 0.0)
-    gains = shrunk**2 * a - 2.0 * shrunk * b
-    # The head is free: its gains are those of ridge regression.
-    free = np.concatenate([[0.0], np.cumsum(a - 2.0 * b)])
-    tails = np.cumsum(np.pad(gains, ((0, 0), (0, 1)))[:, ::-1], axis=1)[:, ::-1]
-    heads = np.minimum(thetas, len(d))
-    found: _Float64 = free[heads][:, None] + tails[:, heads].T
-    return found
+def _errors(fold: Fold, ridges: Sequence[float], thetas: Sequence[int], thresholds: _Float64) -> _Float64:
+    """Squared errors on held-out rows, up to a constant, beside each ridge for every theta and threshold."""
+    parts_of, found = _parts(fold), list[_Float64]()
+    for ridge in ridges:
+        left, V, d, _ = fold.space.problem.with_ridge(ridge).penalised_predictions(TailSum(0, 0.0))
+        a, b = parts_of(left, V)
+        shrunk = np.maximum(1.0 - thresholds[:, None] / d, 0.0)
+        gains = shrunk**2 * a - 2.0 * shrunk * b
+        # The head is free: its gains are those of ridge regression.
+        free, tails = np.zeros(len(d) + 1), np.zeros((len(thresholds), len(d) + 1))
+        free[1:], tails[:, :-1] = np.cumsum(a - 2.0 * b), np.cumsum(gains[:, ::-1], axis=1)[:, ::-1]
+        heads = np.minimum(thetas, len(d))
+        found.append(free[heads][:, None] + tails[:, heads].T)
+    return np.stack(found)
 
 
 def _solved_errors(judge: PathJudge, number: int, points: Sequence[GridPoint]) -> _Float64:
     """Squared errors on the held-out rows of a fold, up to a constant, by candidates that are solved."""
-    errors, fold = np.zeros(len(points)), judge.fold(number)
+    errors, parts_of = np.zeros(len(points)), _parts(judge.fold(number))
 
     def add(place: int, solved: PathPoint) -> None:
-        a, b = _parts(fold, *solved.regressions.sides)
+        a, b = parts_of(*solved.regressions.sides)
         errors[place] = float(np.sum(a - 2.0 * b))
 
     judge.solve(number, points, add)
     return errors
 
 
-def _parts(fold: Fold, left: Array, V: Array | None) -> tuple[_Float64, _Float64]:
-    """Return ‖T_j‖² and ⟨T_j, Y v_j⟩ for the predictions T of held-out rows."""
+def _parts(fold: Fold) -> Callable[[Array, Array | None], tuple[_Float64, _Float64]]:
+    """Return the function that gives ‖T_j‖² and ⟨T_j, Y v_j⟩ for the predictions T of held-out rows."""
     scores: Any = fold.scores
-    T, problem = scores.rotated @ left, fold.space.problem
-    Y = Place.of(left).asarray(dense(fold.held_out.Y), "float64") - fold.space.y_mean
+    rows, problem, weights = scores.rotated, fold.space.problem, fold.held_out.weights
+    Y = Place.of(rows).asarray(dense(fold.held_out.Y), "float64") - fold.space.y_mean
     Y = Y if problem.labels is None else Y @ problem.labels
-    weights = fold.held_out.weights
-    weighted, total = T if weights is None else weights[:, None] * T, namespace(T).sum
-    sums = total(weighted * T, axis=0), total(weighted * (Y if V is None else Y @ V), axis=0)
-    return to_numpy(sums[0]), to_numpy(sums[1])
+
+    def parts(left: Array, V: Array | None) -> tuple[_Float64, _Float64]:
+        T = rows @ left
+        weighted, total = T if weights is None else weights[:, None] * T, namespace(T).sum
+        sums = total(weighted * T, axis=0), total(weighted * (Y if V is None else Y @ V), axis=0)
+        return to_numpy(sums[0]), to_numpy(sums[1])
+
+    return parts
 
 
 def screened(
@@ -231,35 +236,36 @@ def screened(
     sizes, cuts = counts_up_to(most) if thetas is None else sorted(set(thetas)), unit * _THRESHOLDS
     if ranks is not None:
         sizes, cuts = [rank for rank in sorted(ranks) if rank < most], np.array([math.inf])
-    # By ridge, theta or rank, and alpha. Points have names only once they are chosen: there are many.
-    grid: list[tuple[float, int, float]] = list(product(ridges, sizes, (2.0 * cuts).tolist()))
+    # By ridge, theta or rank, and alpha. They become points only once they are chosen: there are many.
+    grid = [part.ravel() for part in np.meshgrid(ridges, sizes, 2.0 * cuts, indexing="ij")]
     if not closed:
         sizes = sizes if thetas is not None else sorted({round(share * most) for share in _FEW_THETAS})
         points = grid_points(folds[0].space.problem, sizes, None, ridges, _N_ALPHAS)
-        grid = [(one.ridge, one.theta, one.alpha) for one in points if one.alpha > 0]
-    if not grid:
+        some = [(one.ridge, one.theta, one.alpha) for one in points if one.alpha > 0]
+        grid = list(np.array(some).reshape(-1, 3).T)
+    if not grid[0].size:
         return [], {}
 
-    def point(ridge: float, size: int, alpha: float) -> GridPoint:
+    def point(place: int) -> GridPoint:
+        ridge, size, alpha = float(grid[0][place]), int(grid[1][place]), float(grid[2][place])
         return GridPoint(size, alpha, ridge) if ranks is None else GridPoint(0, 0.0, ridge, size)
 
-    errors = np.zeros(len(grid))
+    errors = np.zeros(len(grid[0]))
     for number, fold in zip(numbers, folds, strict=True):
         if closed:
-            errors += np.concatenate([_errors(fold, one, sizes, cuts).ravel() for one in ridges])
+            errors += _errors(fold, ridges, sizes, cuts).ravel()
         else:
-            errors += _solved_errors(judge, number, [point(*one) for one in grid])
+            errors += _solved_errors(judge, number, [point(place) for place in range(len(errors))])
 
     def least(among: Any) -> list[GridPoint]:
         places = np.flatnonzero(among)
-        return [point(*grid[place]) for place in places[np.argsort(errors[places], kind="stable")[:1]]]
+        return [point(place) for place in places[np.argsort(errors[places], kind="stable")[:1]]]
 
-    by_ridge, by_size, _ = zip(*grid, strict=True)
-    shares = np.minimum(np.array(by_size) / most, 1.0)
+    shares = np.minimum(grid[1] / most, 1.0)
     found: list[GridPoint] = []
     for low, high in zip((-1.0, *_RANGES), _RANGES, strict=False):
         found += least((low < shares) & (shares <= high))
-    found += least(np.array(by_ridge) == best.ridge)
+    found += least(grid[0] == best.ridge)
     (top,) = least(shares >= 0.0)
     variants = {top._replace(alpha=f * top.alpha): top for f in (0.5, 2.0) if 0.0 < top.alpha < math.inf}
     found += [*variants, *(_small(judge, best, thetas, ranks) if small else [])]
@@ -375,7 +381,7 @@ def choose_gamma(
         alone = PathJudge(comparison._replace(data=wide, criteria=[criterion]), held)
         ridges = ridges_leaving(alone.problem, FIRST_SHARES)
         best = run(follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge)), alone)
-        table.add(gamma, alone.tables[0].values[best])
+        table.add(gamma, [alone.tables[0].values[best]])
         return table.mean(gamma)
 
     usual = _usual_gamma(part, random) if gammas is None else 1.0

@@ -169,9 +169,10 @@ def random_folds(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
         return splits if all(np.isin(split.test, counted).any() for split in splits) else []
     if len(counted) < n_folds:
         return []
-    folds = KFold(n_folds, shuffle=True, random_state=random_state).split(counted)
-    tests = [counted[test] for _, test in folds]
-    return [Split(np.setdiff1d(np.arange(data.X.shape[0]), test), test) for test in tests]
+    held_out = np.full((n_folds, data.X.shape[0]), False)
+    for fold, (_, test) in enumerate(KFold(n_folds, shuffle=True, random_state=random_state).split(counted)):
+        held_out[fold, counted[test]] = True
+    return [Split(np.flatnonzero(~held), np.flatnonzero(held)) for held in held_out]
 
 
 def training_part(data: Rows, split: Split) -> Rows:

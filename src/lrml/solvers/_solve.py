@@ -248,8 +248,9 @@ def solve_path(
     """
     groups: dict[Any, list[int]] = {}
     for index, (problem, penalty) in enumerate(points):
-        alike = replace(penalty, alpha=0.0) if isinstance(penalty, TailSum) else penalty
-        key: Any = id(problem) if space == "predictions" else (id(problem), alike)
+        key: Any = id(problem)
+        if space == "coefficients":
+            key = key, replace(penalty, alpha=0.0) if isinstance(penalty, TailSum) else penalty
         groups.setdefault(key, []).append(index)
     chains: list[tuple[list[int], str]] = []
     for members in groups.values():
