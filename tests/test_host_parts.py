@@ -18,7 +18,7 @@ from lrml import LRML, SpectrumDisplay, theory
 from lrml.completion import LowRankImputer, complete, select_alpha
 from lrml.core.arrays import HOST
 from lrml.core.penalties import TailSum
-from lrml.inspection import describe_model, low_rank_gain
+from lrml.inspection import low_rank_gain
 from lrml.metrics import precision_at_k
 from lrml.model_selection import MultilabelStratifiedKFold
 from namespaces import assert_same, dispatching, places, put
@@ -98,20 +98,6 @@ def test_device_arrays_give_the_results_of_numpy(name, dispatch, data, place):
     expected = CALLS[name](np.asarray, *data)
     with dispatching() if dispatch else nullcontext():
         _same(CALLS[name](partial(put, place), *data), expected)
-
-
-def test_models_on_a_device_are_described_and_drawn_as_those_at_home(data, place):
-    X, Y = data
-    with dispatching():
-        model = LRML(1, 1.0, threshold=put(place, np.full(4, 0.4))).fit(put(place, X), put(place, Y))
-        _same(describe_model(model), describe_model(model.to_numpy()))
-        assert_same(
-            SpectrumDisplay.from_estimator(model).singular_values, model.to_numpy().singular_values_, HOST
-        )
-        report = theory.bound_report(model, put(place, X), random_state=0)
-        _same(report, theory.bound_report(model.to_numpy(), X, random_state=0))
-        cut = model.decision_function(put(place, X)) >= 0.4
-        assert bool(place.xp.all(cut == place.xp.astype(model.predict(put(place, X)), place.xp.bool)))
 
 
 def test_classes_are_numbers_on_the_device_or_names_at_home(data, place):

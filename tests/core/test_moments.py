@@ -106,21 +106,6 @@ def test_sparse_data_is_never_dense(weighted):
     assert peak < 40e6
 
 
-# Weights
-
-
-@pytest.mark.parametrize("matrix", [np.asarray, sp.csr_array, sp.bsr_array])
-def test_rows_without_weight_are_not_there_at_all(matrix):
-    X, Y, w = data()
-    w *= 0.01
-    w[::4] = 0
-    kept = w > 0
-    wild = np.where(kept[:, None], X, 1e200)
-    got = Statistics.from_arrays(matrix(wild), matrix(Y), w)
-    assert_equal_sums(got, Statistics.from_arrays(X[kept], Y[kept], w[kept]), rtol=1e-13)
-    assert got.n_rows == kept.sum()
-
-
 # Digits
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lrml.core.arrays import HOST, namespace, to_numpy
+from lrml.core.arrays import HOST, namespace
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
@@ -153,32 +153,6 @@ def test_directions_that_add_nothing_are_dropped_at_all_scales(intercept):
     if intercept:
         X, Y, scaled = X - X.mean(axis=0), Y - Y.mean(axis=0), scaled - scaled.mean(axis=0)
     np.testing.assert_allclose(X @ W, scaled @ np.linalg.lstsq(scaled, Y, rcond=None)[0], atol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(40, 6, 4), (40, 6, 15), (10, 25, 4)], ids=str)
-def test_every_place_has_numpys_coordinates(place, shape):
-    """A decomposition leaves the signs of its vectors open, not the solutions and values that follow."""
-    rng = np.random.default_rng(3)
-    n, d, n_labels = shape
-    X, Y = rng.normal(size=(n, d)) + 1.0, (rng.random((n, n_labels)) < 0.3).astype(float)
-    for scales in (np.ones(d), np.geomspace(1, 1e5, d)):  # the second is decomposed by its root
-        sums = Statistics.from_arrays(X * scales, Y)
-        for moments in (sums.moments(), sums.moments(fit_intercept=False)):
-            expected = SpectralProblem.from_moments(moments, ridge=0.7)
-            found = SpectralProblem.from_moments(moved(place, moments), ridge=0.7)
-            assert_same(found.curvature, expected.curvature, place, rtol=1e-10)
-            assert found.shape == expected.shape
-            assert found.target == pytest.approx(expected.target)
-            for rank in (9, 2):
-                here, there = (
-                    original(problem, problem.reduced_rank_solution(rank)[0]) for problem in (expected, found)
-                )
-                assert_same(there, here, place, rtol=1e-8)
-                compressed = to_numpy(found.compress(found.features.T @ there))
-                np.testing.assert_allclose(
-                    abs(compressed), abs(expected.compress(expected.features.T @ here)), atol=1e-8
-                )
-            assert found.strongest_slopes([0, 2]) == pytest.approx(expected.strongest_slopes([0, 2]))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

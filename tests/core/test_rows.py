@@ -64,10 +64,6 @@ def in_original_space(problem, V):
     return problem.features @ V[1:], problem.intercept(V)
 
 
-def compress(problem, coef, intercept):
-    return problem.compress(coef, np.eye(coef.shape[1]), intercept)
-
-
 # Value and gradient
 
 
@@ -130,21 +126,6 @@ def test_label_totals(mask):
         np.testing.assert_allclose(totals[1], u @ (seen * Y))
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("d", [2, 4, 20])
-def test_compress_and_intercept_are_inverse(fit_intercept, d):
-    X, Y, _, w = arrays(d=d)
-    problem = RowProblem(Rows(X, Y, None, w), LOSSES["logistic"], fit_intercept=fit_intercept)
-    V = some_point(problem)
-    coef, intercept = in_original_space(problem, V)
-    np.testing.assert_allclose(compress(problem, coef, intercept), V, atol=1e-10)
-    if not fit_intercept:  # whatever intercept comes in from a model that had one
-        assert not compress(problem, coef, intercept + 1)[0].any()
-    np.testing.assert_allclose(
-        np.linalg.svd(coef, compute_uv=False)[: min(V[1:].shape)], np.linalg.svd(V[1:], compute_uv=False)
-    )
-
-
 # Curvature
 
 
@@ -174,18 +155,3 @@ def test_lipschitz_constant(loss, mask):
         A, B = (scale * rng.standard_normal(problem.shape) for _ in range(2))
         rise = np.linalg.norm(problem.gradient(A) - problem.gradient(B))
         assert rise <= problem.lipschitz * np.linalg.norm(A - B) * (1 + 1e-9)
-
-
-@EACH
-@pytest.mark.parametrize("c", [1e-8, 1e-3, 1e5])
-def test_scale_of_x_changes_coordinates_only(loss, c):
-    """The intercept has a unit that moves along: otherwise it would dominate where features are small."""
-    X, Y, known, w = arrays()
-    one, other = (RowProblem(Rows(A, Y * known, Mask(known), w), loss) for A in (X, c * X))
-    coef = np.random.default_rng(1).standard_normal((4, 3))
-    V = compress(one, coef, np.ones(3))
-    U = compress(other, coef / c, np.ones(3))
-    assert other.value(U) == pytest.approx(one.value(V), rel=1e-9)
-    relative = [np.linalg.norm(p.gradient(P)) / p.scale for p, P in ((one, V), (other, U))]
-    assert relative[1] == pytest.approx(relative[0], rel=1e-8)
-    assert other.lipschitz == pytest.approx(c**2 * one.lipschitz, rel=1e-9)

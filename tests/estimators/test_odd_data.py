@@ -16,9 +16,6 @@ def data(make_problem):
     return make_problem(50, 6, 4, seed=21)
 
 
-# Shapes
-
-
 # Columns that do not vary
 
 
@@ -54,18 +51,6 @@ def test_labels_of_no_row_or_of_rows_without_weight(make_problem):
 
 
 # Symmetries
-
-
-@FORMS
-@THETAS
-def test_order_of_rows_features_and_labels_does_not_matter(data, form, theta):
-    X, Y = data
-    rng = np.random.default_rng(0)
-    rows, features, labels = (rng.permutation(size) for size in (*X.shape, Y.shape[1]))
-    reference = lrml(theta=theta).fit(X, Y)
-    model = lrml(theta=theta).fit(form(X[rows][:, features]), Y[rows][:, labels])
-    np.testing.assert_allclose(model.coef_, reference.coef_[labels][:, features], **TIGHT)
-    np.testing.assert_allclose(model.intercept_, reference.intercept_[labels], **TIGHT)
 
 
 @THETAS

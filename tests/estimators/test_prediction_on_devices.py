@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lrml import LRML, SpectralRegressor
+from lrml import LRML
 from lrml.estimators import _fitted
 from namespaces import assert_same, dispatching, place_named, places, put
 
@@ -106,24 +106,6 @@ def test_one_label_in_1d(data, place, classes):
         np.testing.assert_array_equal(found, model.predict(X_new))
     else:
         assert_same(found, model.predict(X_new), place, dtype="int64")
-
-
-@elsewhere
-def test_scores(data, place):
-    X, Y, X_new, Y_new = data
-    model, weights = LRML(2, 1.0).fit(X, Y), np.linspace(0, 1, 30)
-    twin, there = moved(model, place), put(place, X_new)
-    unknown = np.where(np.arange(210).reshape(30, 7) % 6 == 2, np.nan, Y_new)
-    real, target = SpectralRegressor(alpha=0.0, ridge=0.1).fit(X, X[:, :3] ** 2), X_new[:, :3] ** 2
-    with dispatching():
-        for labels in (Y_new, unknown):
-            expected = model.score(X_new, labels), model.score(X_new, labels, weights)
-            for at in (lambda array: put(place, array), np.asarray):  # labels there, and those of NumPy
-                found = twin.score(there, at(labels)), twin.score(there, at(labels), at(weights))
-                assert found == pytest.approx(expected, rel=1e-12)
-        found = moved(real, place).score(there, put(place, target))
-        assert_same(moved(real, place).predict(there), real.predict(X_new), place)
-    assert found == pytest.approx(real.score(X_new, target), rel=1e-10)
 
 
 @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_top_k"])

@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-import lrml
 from lrml import CPLST, LRML, MLFro, MLTrace, SpectralRegressor
 from lrml.core.moments import Statistics
 
@@ -125,8 +124,11 @@ def test_a_given_alpha_and_rows_that_must_be_read_keep_the_objective_of_the_pape
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
-@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
-@EVERY_SIZE
+@pytest.mark.parametrize(
+    ("data", "loss"),
+    [("long", "squared"), ("wide", "logistic"), ("many labels", "squared_hinge")],
+    indirect=["data"],
+)
 def test_other_losses_and_unknown_labels_reach_the_minimum_by_iterations(data, loss):
     """Of the definition, by a general solver of convex programs."""
     X, Y = data[0][:25, :9], data[1][:25, :6]
@@ -159,14 +161,3 @@ def test_what_has_no_use_for_the_space_is_refused(data, kind):
         with pytest.raises(ValueError, match="space"):
             model.fit(X, labels)
         assert not hasattr(model, "coef_")
-
-
-def test_a_model_tells_whose_singular_values_are_penalised(tmp_path):
-    X, Y = np.random.default_rng(0).standard_normal((40, 6)), np.eye(4)[np.arange(40) % 4]
-    models = [LRML(), LRML(alpha=1.0), MLTrace(alpha=1.0, space="predictions"), LRML(loss="logistic")]
-    told = ["predictions", "coefficients", "predictions", "coefficients"]
-    for model, space in zip(models, told, strict=True):
-        lrml.save(model.fit(X, Y), tmp_path / "model.lrml")
-        assert model.space_ == lrml.load(tmp_path / "model.lrml").space_ == space
-    assert not hasattr(MLFro().fit(X, Y), "space_")
-    assert not hasattr(LRML(alpha=0.0).fit(X, Y), "space_")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import KFold
 
 from lrml import (
     CPLST,
@@ -26,7 +26,6 @@ from lrml import (
     metrics,
 )
 from lrml.estimators._criteria import ScoreTable
-from lrml.model_selection import MultilabelStratifiedKFold
 from lrml.thresholds import Cut, best_threshold
 from model_checks import squared_error
 
@@ -136,18 +135,6 @@ def test_held_out_scores_are_those_of_plain_fits(data, search, plain, form, fit_
         np.testing.assert_allclose(table["std_test_score"], expected[number].std(axis=1), atol=1e-5)
         assert search.best_score_ == table["mean_test_score"].max()
         assert table["rank_test_score"][search.best_index_] == 1
-
-
-@pytest.mark.parametrize(
-    "cv", [ShuffleSplit(3, test_size=0.4, random_state=0), MultilabelStratifiedKFold(2, random_state=0)]
-)
-def test_every_criterion_and_kind_of_split(data, cv):
-    search = MLFroCV(alphas=[0.0, 1.0, 30.0], cv=cv)
-    expected = brute_force(clone(search).fit(*data), MLFro(), *data, *METRICS, cv=cv)
-    for scoring, values in zip(METRICS, expected, strict=True):
-        found = clone(search).set_params(scoring=scoring).fit(*data)
-        np.testing.assert_allclose(columns(found), values, atol=1e-5)
-        assert found.n_splits_ == cv.get_n_splits()
 
 
 @pytest.mark.parametrize(("search", "plain"), LOGISTIC.values(), ids=LOGISTIC)

@@ -75,11 +75,10 @@ def assert_same(search, other, tol=1e-8):
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_folds_are_drawn_block_by_block(search, form, data):
+def test_folds_are_drawn_block_by_block(search, data):
     X, Y, w = data
-    blocks = [(form(x), form(y), v) for x, y, v in blocks_of(data, [3, 200, 201])]
-    for cv, bounds in ((3, [1 / 3, 2 / 3, 1]), (0.3, [0.3])):
+    for cv, bounds, form in ((3, [1 / 3, 2 / 3, 1], np.asarray), (0.3, [0.3], sp.csr_array)):
+        blocks = [(form(x), form(y), v) for x, y, v in blocks_of(data, [3, 200, 201])]
         found = clone(search).set_params(cv=cv).fit_blocks(iter(blocks))
         splits = folds_of([3, 200, 201], 3, bounds)
         expected = clone(search).set_params(cv=splits).fit(form(X), form(Y), w)

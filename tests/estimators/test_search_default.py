@@ -16,15 +16,12 @@ from lrml import (
     MLFroCV,
     MLTrace,
     MLTraceCV,
-    SpectralRegressor,
     SpectralRegressorCV,
 )
-from lrml.estimators import _plans
 from lrml.metrics import label_ranking_average_precision
 
 SEARCH = LRMLCV(random_state=0)
 FOLDS = KFold(5, shuffle=True, random_state=0)
-N_SCREENING = 3
 
 
 def plain(**params):
@@ -65,54 +62,6 @@ def assert_consistent(model):
 
 
 # What it computes
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", [(60, 8, 5), (40, 70, 6), (50, 6, 15)])
-def test_squared_errors_are_those_of_plain_fits(shape, weighted, monkeypatch):
-    X, Y, _ = low_rank(1, *shape)
-    weights = np.random.default_rng(0).integers(0, 3, len(X)) if weighted else None
-    counted = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
-    seen, original = {}, _plans._errors
-
-    def spy(fold, ridges, *strengths):
-        for ridge in ridges:
-            seen.setdefault(ridge, []).append(fold)
-        return original(fold, ridges, *strengths)
-
-    def errors_of(ridge, thetas, thresholds):
-        return sum(original(fold, [ridge], thetas, thresholds)[0] for fold in seen[ridge])
-
-    monkeypatch.setattr(_plans, "_errors", spy)
-    tables = [
-        SpectralRegressorCV(ridges=ridge, random_state=0)
-        .fit(X + 5.0, Y - 9.0, sample_weight=weights)
-        .cv_results_
-        for ridge in (4.0, 0.3)
-    ]
-    thetas, thresholds = [0, 1, 3, 5], np.array([0.05, 1.0, 4.0, 1e3])
-    splits = [counted[test] for _, test in FOLDS.split(counted)][:N_SCREENING]
-    for ridge in seen:
-        expected = np.zeros((len(thetas), len(thresholds)))
-        for place in np.ndindex(expected.shape):
-            theta, alpha = thetas[place[0]], 2.0 * thresholds[place[1]]
-            model = SpectralRegressor(theta, alpha, ridge=ridge)
-            for test in splits:
-                train = np.setdiff1d(np.arange(len(X)), test)
-                w, v = (None, 1.0) if weights is None else (weights[train], weights[test][:, None])
-                error = model.fit(X[train], Y[train], sample_weight=w).predict(X[test]) - Y[test]
-                expected[place] += np.sum(v * error**2)
-        errors = errors_of(ridge, thetas, thresholds)
-        np.testing.assert_allclose(
-            errors - errors[0, 0], expected - expected[0, 0], atol=1e-7 * expected.max()
-        )
-        assert np.ptp(expected) > 1e-3 * expected.max()
-    level = 1.0 if weights is None else weights @ weights / weights.sum()
-    unit = np.sqrt(np.cov(Y.T, fweights=weights, ddof=0).trace() * level)
-    for ridge, table in zip(seen, tables, strict=True):
-        tried = [errors_of(ridge, [one["theta"]], np.array([one["alpha"] / 2])) for one in table["params"]]
-        least = errors_of(ridge, [0, 1, 2, 3], unit * _plans._THRESHOLDS).min()
-        assert np.min(tried[1:]) <= least + 1e-6 * abs(least)
 
 
 def test_scores_are_leave_one_out_scores_plus_leads_on_folds(data, found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import is_regressor
+from sklearn.base import clone, is_regressor
 from sklearn.metrics import f1_score, get_scorer, label_ranking_loss, make_scorer, r2_score, roc_auc_score
 from sklearn.model_selection import KFold
 
@@ -54,15 +54,17 @@ def test_scorers_say_what_they_say_in_a_grid_search(data, loss, n_labels):
     for train, test in FOLDS.split(X):
         plain = [WithPairsOfClasses(alpha, **params).fit(X[train], Y[train]) for alpha in ALPHAS]
         pairs.append((plain, test))
-    for scoring in SCORERS:
-        search = MLFroCV(MLFro(**params), alphas=ALPHAS, cv=FOLDS, scoring=scoring)
-        if scoring in BY_PROBABILITY and loss == "squared":
+    search = MLFroCV(MLFro(**params), alphas=ALPHAS, cv=FOLDS)
+    if loss == "squared":
+        for scoring in BY_PROBABILITY:
             with pytest.raises(ValueError, match=r"loss='squared'|this loss"):
-                search.fit(X, Y)
-            continue
-        scorer, table = get_scorer(scoring), search.fit(X, Y).cv_results_
+                clone(search).set_params(scoring=scoring).fit(X, Y)
+    asked = [scoring for scoring in SCORERS if loss == "logistic" or scoring not in BY_PROBABILITY]
+    table = search.set_params(scoring=asked).fit(X, Y).cv_results_
+    means = [values for name, values in table.items() if name.startswith("mean_test_")]
+    for scorer, values in zip(map(get_scorer, asked), means, strict=True):
         expected = [[scorer(model, X[test], Y[test]) for model in plain] for plain, test in pairs]
-        found = table["mean_test_score"][np.argsort(table["param_alpha"])]
+        found = values[np.argsort(table["param_alpha"])]
         np.testing.assert_allclose(found, np.mean(expected, axis=0), atol=1e-6)
         assert np.ptp(expected) > 0
 

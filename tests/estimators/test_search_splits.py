@@ -52,18 +52,6 @@ def test_numbers_and_shares_are_stratified(form):
 
 
 @pytest.mark.parametrize(
-    "splitter",
-    [KFold(4), ShuffleSplit(3, test_size=0.4, random_state=0), MultilabelStratifiedKFold(2, random_state=3)],
-    ids=["KFold", "ShuffleSplit", "stratified"],
-)
-def test_splitters_and_pairs_are_taken_as_they_are(splitter):
-    Y = random_labels(25)
-    expected = list(splitter.split(Y, Y))
-    for cv in (splitter, expected, iter(expected), [(list(a), b.astype(np.int32)) for a, b in expected]):
-        assert_these_splits(held_out_scores(cv, Y), Y, expected)
-
-
-@pytest.mark.parametrize(
     "cv",
     [
         *(11, [], [1, 2], [([0, 1], [2]), ([0], [1], [2])], [([0, 1], [])]),

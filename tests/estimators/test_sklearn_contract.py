@@ -24,7 +24,6 @@ DOUBLE = {"tol": 5e-6, "max_iter": 5000}
 CHECKED = [
     LRML(),
     SpectralRegressor(),
-    MLTrace(),
     CPLST(),
     LEML(),
     MLFro(1.0, kernel="rbf"),

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import brentq
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from lrml import LEML, LRML, MLFro, MLFroCV, MLTrace, SpectralRegressor
 from lrml.core.moments import Statistics
-from roads import always, take_road
 
 LOSS_NAMES = ["squared", "logistic", "squared_hinge"]
 
@@ -98,50 +93,6 @@ def test_ridge_minimises_generalised_cross_validation(data, loss, form):
         assert strong > 10 * weak > 0
 
 
-SHAPES = {
-    "wide": lambda rng, n: rng.random((n, 900)) * (rng.random((n, 900)) < 0.02),
-    "one large column": lambda rng, n: rng.standard_normal((n, 300)) * np.r_[1e2, np.ones(299)],
-    "decaying": lambda rng, n: rng.standard_normal((n, 300)) * np.logspace(0, -2, 300),
-    "rows of all lengths": lambda rng, n: (
-        rng.standard_normal((n, 700)) * (rng.random((n, 700)) < rng.uniform(0, 0.1, (n, 1)) ** 1.5)
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "form", "loss"),
-    [
-        (name, *((np.asarray, "squared") if i % 2 else (sp.csr_array, "logistic")))
-        for i, name in enumerate(SHAPES)
-    ],
-)
-def test_ridge_without_a_decomposition_predicts_new_rows(name, form, loss, monkeypatch):
-    """More labels than mixes: an error on new rows within 5 % of that of the best ridge."""
-    take_road(monkeypatch, always("compressed"))
-    rng = np.random.default_rng(0)
-    X = SHAPES[name](rng, 1800)
-    scores = X @ rng.standard_normal((X.shape[1], 8)) / np.linalg.norm(X) * np.sqrt(len(X))
-    Y = (scores @ rng.standard_normal((8, 40)) + 2.0 * rng.standard_normal((len(X), 40)) > 1.0).astype(float)
-    X, X_new, Y, Y_new = X[:600], X[600:], Y[:600], Y[600:]
-    model = LEML(2, loss=loss, tol=1.0, max_iter=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = model.fit(form(X), Y).ridge_
-        assert model.fit(form(X), Y).ridge_ == found > 0  # it does not depend on chance
-        found *= 2.0 / bend_by_definition(Y, loss, np.ones_like(Y))
-    centred = X - X.mean(axis=0)
-    P, s, Qt = np.linalg.svd(centred, full_matrices=False)
-    P, s, Qt = P[:, s > 1e-9 * s[0]], s[s > 1e-9 * s[0]], Qt[s > 1e-9 * s[0]]
-    rows, labels, wanted = (X_new - X.mean(axis=0)) @ Qt.T, P.T @ Y, Y_new - Y.mean(axis=0)
-
-    def error(ridge):
-        return np.sum((wanted - rows @ ((s / (s**2 + ridge))[:, None] * labels)) ** 2)
-
-    tried = [error(ridge) for ridge in np.mean(s**2) * np.geomspace(0.01, 300, 40)]
-    assert error(found) < 1.05 * min(tried)
-    assert error(0.01 * found) > 1.03 * min(tried)
-
-
 # LRML and ML-trace
 
 
@@ -217,16 +168,6 @@ def test_separable_labels_have_a_solution_by_default(theta, alpha):
     assert model.converged_
     assert tighter.converged_
     np.testing.assert_allclose(model.singular_values_, tighter.singular_values_, rtol=0.02, atol=0.02)
-
-
-@pytest.mark.parametrize(
-    ("shape", "expected"),
-    [((80, 6), 6), ((20, 70), 20), ((270, 260), 256), ((330, 350), 280)],
-)
-def test_rank_is_a_share_of_the_labels_and_not_too_small(shape, expected):
-    rng = np.random.default_rng(0)
-    X, Y = rng.standard_normal((400, shape[0])), rng.random((400, shape[1])) < 0.5
-    assert LEML().fit(X, Y).rank_ == expected
 
 
 def bend_by_definition(Y, loss, known):

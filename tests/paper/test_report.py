@@ -105,18 +105,6 @@ def test_figure_3_is_the_excess_over_the_best_objective() -> None:
     assert [float(end) for end in ends.split(" and ")] == pytest.approx([1e-9, others[0][-1]], rel=0.5)
 
 
-def test_figure_4_shows_ours_beside_the_printed_values() -> None:
-    run = Run(["bibtex", "yeast"], "table2").every("kernel", LEVELS, dataset="bibtex")
-    run.every("kernel", LEVELS, dataset="yeast")  # of which the paper prints nothing
-    drawing = drawn(run)["figure4_kernel"]
-    assert len(drawing.axes) == 5
-    shown = lines_of(drawing.axes[0])
-    np.testing.assert_allclose(shown["LEML"].lines[0].get_ydata(), 0.6)
-    np.testing.assert_array_equal(shown["LEML, paper"].get_ydata(), [0.5833, 0.6099, 0.6199, 0.6394])
-    ((_, reached, of),) = _numbers(run.models, run.results, {})[1:]
-    assert (reached, of) == (str(run.tables()["counts"]["rows"][0]["reached"]), "20")
-
-
 def test_a_run_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick_workers(monkeypatch)
     plan = make_plan("fig1")

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import contracts
-from lrml import SpectralRegressor, lrml_path
+from lrml import SpectralRegressor
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
-from lrml.datasets import load_yeast
 
 
 @pytest.mark.parametrize(
@@ -40,15 +39,3 @@ def test_the_reduced_rank_solution_keeps_a_fit_from_a_poor_subspace(alpha, tail)
     assert contracts.residual_by_svd(problem, penalty, W) <= 1e-12
     worse = problem.value(W) + penalty.value(np.linalg.svd(W, compute_uv=False))
     assert worse > 1.5 * model.objective_
-
-
-def test_a_path_reports_the_residual_of_a_fit():
-    X, Y = load_yeast().train
-    problem = SpectralProblem.from_moments(Statistics.from_arrays(X, Y).moments())
-    path = lrml_path(X, Y, thetas=[0, 3], n_alphas=4, ridges=[0.0, 1.0])
-    for model in path:
-        own, penalty = problem.with_ridge(model.ridge), TailSum(model.theta, model.alpha)
-        expected = contracts.residual_by_svd(
-            own, penalty, problem.compress(problem.features.T @ model.coef_.T)
-        )
-        assert model.residual_ == pytest.approx(expected, rel=1e-3, abs=1e-12)
