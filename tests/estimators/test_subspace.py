@@ -95,8 +95,7 @@ def test_a_subspace_that_cannot_be_good_enough_warns(always_compressed, model):
         model.fit(scaled, Y)
 
 
-@pytest.mark.parametrize("shape", [(30, 50), (50, 30), (2, 2), (1, 5)], ids=str)
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("shape", "fit_intercept"), [((30, 50), True), ((50, 30), False), ((1, 5), True)])
 @pytest.mark.parametrize("values", ["zero", "constant", "sparse zero", "some"])
 def test_little_to_learn(values, fit_intercept, shape):
     """Neither constant features, nor a penalty that leaves nothing, stop a fit by any road."""
@@ -162,11 +161,11 @@ def test_the_certificate_of_other_losses_is_true(
 
 
 def test_no_matrix_with_a_row_for_every_label_and_a_column_for_every_label_or_feature():
-    """1.2 GB for two sides of labels, .9 GB for one of features."""
-    n, d, n_labels = 1_600, 9_000, 12_000
+    """288 MB for two sides of labels, 216 MB for one of features."""
+    n, d, n_labels = 1_600, 4_500, 6_000
     rng = np.random.default_rng(0)
     topic = rng.integers(0, 3, n)
-    word, label = topic * 3000 + rng.integers(0, 400, n), topic * 4_000 + rng.integers(0, 100, n)
+    word, label = topic * 1_500 + rng.integers(0, 400, n), topic * 2_000 + rng.integers(0, 100, n)
     X = sp.csr_array((np.ones(n), (np.arange(n), word)), shape=(n, d))
     Y = sp.csr_array((np.ones(n, dtype=np.int64), (np.arange(n), label)), shape=(n, n_labels))
     tracemalloc.start()
@@ -177,7 +176,7 @@ def test_no_matrix_with_a_row_for_every_label_and_a_column_for_every_label_or_fe
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 5e8
+    assert peak < 2e8
     scores = model.decision_function(X[:200])
     expected = np.argsort(np.where(model.unseen_labels_, np.inf, -scores), axis=1, kind="stable")[:, :3]
     np.testing.assert_array_equal(top.labels, expected)
