@@ -1,7 +1,8 @@
-"""The fitted model inside a tagger, a pipeline or a search, what stands before it, and what it predicts."""
+"""The fitted model in a tagger, pipeline or search: what stands before it, what it predicts, what it is."""
 
 from __future__ import annotations
 
+import math
 from copy import deepcopy
 from itertools import chain
 from typing import Any, NamedTuple, Self
@@ -11,11 +12,13 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
-from lrml._shown import shown
+from lrml._shown import counted, shown
 from lrml.core import Statistics
 from lrml.core.arrays import at_home
 from lrml.core.losses import LOSSES, LogisticLoss
 from lrml.estimators import predict_top_k
+
+_PARAMS = ("theta", "rank", "alpha", "ridge", "loss", "kernel")  # what is told of a model
 
 
 class Inner(NamedTuple):
@@ -153,3 +156,61 @@ def free_values(model: Any) -> int | None:
     if hasattr(best, "theta_"):
         return int(best.theta_)
     return 0 if hasattr(best, "gap_") else None
+
+
+# What was fitted, and by which held-out rows it was chosen: for machines and in words
+
+
+def facts_of(model: Any) -> dict[str, Any]:
+    """Return what a fitted model, search or tagger is, as plain data."""
+    inner = inner_model(model, "lrml").model
+    best = getattr(inner, "best_estimator_", inner)
+    found = {name: getattr(best, f"{name}_", None) for name in _PARAMS if name != "rank"}
+    found |= {name: one for name, one in best.get_params(deep=False).items() if one is not None}
+    params = {name: found[name] for name in _PARAMS if found.get(name) is not None}
+    facts: dict[str, Any] = {
+        "estimator": type(best).__name__,
+        "params": params | getattr(inner, "best_params_", {}),
+        "penalty_on": getattr(best, "space_", None),
+        "features": int(best.n_features_in_),
+        "labels": len(best.intercept_),
+        "rank": int(best.rank_),
+        "bytes": int(best.nbytes_),
+        "converged": bool(best.converged_),
+        "status": best.status_,
+    }
+    if best is inner:
+        return facts
+    usual = "minus the loss per row" if facts["labels"] == 1 else "label ranking average precision"
+    lead = {f"{key}_over_ridge": inner.search_[key] for key in ("gain", "gain_error")}
+    return facts | {
+        "held_out_score": float(inner.best_score_),
+        "scoring": usual if inner.scoring is None else str(inner.scoring),
+        "judged_by": inner.search_["judged_by"],
+        "candidates": len(inner.cv_results_["params"]),
+        **{key: value if math.isfinite(value) else None for key, value in lead.items()},
+    }
+
+
+def in_words(facts: dict[str, Any]) -> list[str]:
+    """Return the lines that say what was fitted, and how it ended unless it has converged."""
+    params = facts["params"]
+    words = [f"{params['loss'].replace('_', ' ')} loss"]
+    words += [f"{params['kernel']} kernel"] if params.get("kernel", "linear") != "linear" else []
+    for name in ("theta", "alpha", "ridge"):
+        if name in params:
+            words.append(f"{name} {params[name]:.4g}")
+    words += [f"penalty on the {facts['penalty_on']}"] if facts["penalty_on"] else []
+    sizes = (counted(facts[f"{what}s"], what) for what in ("feature", "label", "byte"))
+    lines = [f"{facts['estimator']}: {', '.join(words)}", f"rank {facts['rank']}, {', '.join(sizes)}"]
+    lines += [] if facts["converged"] else [facts["status"]]
+    if "held_out_score" in facts:
+        lines.append(
+            f"{facts['scoring']} {facts['held_out_score']:.4f} {facts['judged_by']}, the choice among "
+            f"{facts['candidates']} candidates"
+        )
+        gain, error = facts["gain_over_ridge"], facts["gain_error_over_ridge"]
+        if gain is not None:
+            spread = "" if error is None else f" ± {error:.4f}"
+            lines.append(f"lead of a penalty over the best ridge alone: {gain:+.4f}{spread}")
+    return lines

@@ -56,8 +56,8 @@ def evaluate(
       lrml evaluate articles.lrml later.csv
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
-    from lrml._inner import threshold_of
-    from lrml.cli._console import advise, facts_of, in_words, tell_progress
+    from lrml._inner import facts_of, in_words, threshold_of
+    from lrml.cli._console import advise, tell_progress
     from lrml.cli._rows import RowsForModel, files_of, opened
     from lrml.core.losses import LogisticLoss
     from lrml.evaluation import assess
@@ -121,8 +121,8 @@ def compare(
       lrml compare yeast --methods lrml,ml-fro,cplst
       lrml compare articles.csv --held-out 0.3 --html compared.html
     """
-    from lrml._inner import inner_model, threshold_of
-    from lrml.cli._console import facts_of, in_words, tell_progress, warnings_told
+    from lrml._inner import facts_of, in_words, inner_model, threshold_of
+    from lrml.cli._console import tell_progress, warnings_told
     from lrml.cli._rows import Training, check_share
     from lrml.evaluation import compare as compared
 
@@ -180,7 +180,7 @@ def inspect(
       lrml inspect articles.lrml
       lrml inspect articles.lrml --html articles.html
     """
-    from lrml.cli._console import facts_of, in_words
+    from lrml._inner import facts_of, in_words
     from lrml.cli._rows import opened
     from lrml.inspection import describe_model
 

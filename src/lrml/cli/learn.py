@@ -166,7 +166,8 @@ def _learned(
 def _save(model: Any, output: str, summary: dict[str, Any], *, as_json: bool) -> None:
     """Store a model, and print what it is; of a search also what it found."""
     import lrml
-    from lrml.cli._console import answer, facts_of, in_words
+    from lrml._inner import facts_of, in_words
+    from lrml.cli._console import answer
 
     # Six digits are enough for scores; kernels need all.
     linear = not hasattr(getattr(model, "model_", model), "kernel_")

@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 import sklearn
 
+from lrml._files import write_atomically
 from lrml._inner import inner_model
 from lrml._shown import shown
 from lrml.core import Statistics
 from lrml.core.arrays import at_home
+from lrml.core.checks import check_flag
 from lrml.storage import _container as container
+from lrml.storage._card import card_of, place_of_card
 from lrml.storage._checks import check_columns
 from lrml.storage._container import ModelFileError, sound
 from lrml.storage._state import SKOPS_TRUSTED_TYPES, Reader, Writer
@@ -33,6 +36,7 @@ def save(
     *,
     summary: Mapping[str, Any] | None = None,
     dtype: str | None = None,
+    card: bool = False,
 ) -> None:
     """Write a fitted estimator, or the sums of rows, to a file that holds data only.
 
@@ -51,6 +55,9 @@ def save(
     dtype : {"float32", "float64"}, optional
         Precision of the coefficients, as they are by default. "float32" halves the file and the memory of
         the model; scores then have about six digits. For linear models only.
+    card : bool, default=False
+        Also write a model card, README.md in the same folder: what was fitted and how to use it, with the
+        front matter that hubs of models read. Another README.md that is there is an error.
 
     Examples
     --------
@@ -69,6 +76,9 @@ def save(
         )
     if summary is not None and not isinstance(summary, Mapping):
         raise TypeError(f"summary is {shown(summary)}, not a dictionary. Pass {{'data': …}}.")
+    told = None
+    if check_flag("card", card):  # made before anything is written
+        told = place_of_card(path), card_of(model, os.path.basename(path), summary or {})
     facts, model, writer = _facts(model), at_home(model), Writer(dtype)
     document = {
         **facts,
@@ -78,6 +88,8 @@ def save(
         "model": writer.encode(model, ""),
     }
     container.write(path, document, writer.tensors)
+    if told is not None:
+        write_atomically(told[0], told[1].encode("utf-8", "replace"))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
