@@ -194,17 +194,6 @@ def test_any_text_is_cut_into_words_as_scikit_learn_does(exported_tagger: Any, t
     )
 
 
-def test_a_vocabulary_in_ascii_needs_no_locale() -> None:
-    def locale(texts: list[str], **options: Any) -> str:
-        model = TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer(**options)).fit(texts, [["a"], ["b"]])
-        (lower,) = [node for node in lrml.to_onnx(model).graph.node if node.op_type == "StringNormalizer"]
-        return next(a.s.decode() for a in lower.attribute if a.name == "locale")
-
-    assert locale(["plain words", "and more"]) == "C"
-    assert locale(["plain words", "été"]) == "C.UTF-8"
-    assert locale(["plain words", "and more"], stop_words=["été"]) == "C.UTF-8"
-
-
 @pytest.mark.parametrize(
     ("vectorizer", "words"),
     [
@@ -288,15 +277,3 @@ def test_what_cannot_be_exported_is_refused() -> None:
     for unfitted in (MLFro(), TextTagger()):
         with pytest.raises(NotFittedError):
             lrml.to_onnx(unfitted)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "remedy"), [(np.float32, "a model of lower rank"), (np.float64, "float32")]
-)
-def test_a_model_beyond_two_gigabytes_is_refused_before_it_is_built(dtype: Any, remedy: str) -> None:
-    model = MLFro(1.0).fit(np.eye(3), np.ones((3, 2), dtype=int))
-    U, V = (np.broadcast_to(dtype(1), (side, 200)) for side in (2_000_000, 1_000_000))  # no memory
-    large = model.factors_._replace(U=U, s=np.ones(200, dtype), V=V)
-    model.fitted_ = replace(model.fitted_, factors=large)
-    with pytest.raises(ValueError, match=f"2 GB.*{remedy}"):
-        lrml.to_onnx(model)

@@ -11,17 +11,14 @@ from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 
 from lrml import LRML, SpectrumDisplay, theory
 from lrml.completion import LowRankImputer, complete, select_alpha
-from lrml.core.arrays import HOST
 from lrml.core.penalties import TailSum
 from lrml.inspection import low_rank_gain
-from lrml.metrics import precision_at_k
 from lrml.model_selection import MultilabelStratifiedKFold
-from namespaces import assert_same, dispatching, places, put
+from namespaces import dispatching, places, put
 
 pytestmark = pytest.mark.parametrize(
     "place", places(*(name.id for name in places() if name.id != "numpy")), indirect=True
@@ -98,18 +95,3 @@ def test_device_arrays_give_the_results_of_numpy(name, dispatch, data, place):
     expected = CALLS[name](np.asarray, *data)
     with dispatching() if dispatch else nullcontext():
         _same(CALLS[name](partial(put, place), *data), expected)
-
-
-def test_classes_are_numbers_on_the_device_or_names_at_home(data, place):
-    X, Y = data
-    there, named = put(place, X), pd.DataFrame(Y, columns=list("abcd"))
-    expected = LRML(1, 1.0).fit(X, Y)
-    with dispatching():
-        model = LRML(1, 1.0).fit(there, put(place, Y))
-        assert_same(model.classes_, np.arange(4), place, "int64", atol=0)
-        assert_same(LRML(1, 1.0).fit(there, put(place, Y[:, 0] * 2)).classes_, [0, 2], place, "int64", atol=0)
-        assert LRML(1, 1.0).fit(there, named).classes_.tolist() == list("abcd")
-        top = model.predict_top_k(there, 2)
-        assert model.score(there, named) == pytest.approx(expected.score(X, Y))
-        assert precision_at_k(put(place, Y), top, 2) == precision_at_k(Y, expected.predict_top_k(X, 2), 2)
-    assert_same(model.to_numpy().classes_, np.arange(4), HOST, "int64", atol=0)

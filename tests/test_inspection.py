@@ -116,18 +116,6 @@ def test_the_spectrum_is_drawn_with_its_tail(data):
     assert len(bars["free"]) == 2
 
 
-def test_weak_relations_are_not_claimed(data):
-    unrelated = LRML(2, 0.0).fit(np.tile(np.eye(3), (4, 1)), np.tile(np.eye(3), (4, 1)))
-    found = describe_model(unrelated)
-    page = found.summary("unrelated")
-    assert max((pair["cosine"] for pair in found.pairs), default=0.0) < 0.2
-    assert "pairs" not in [table["id"] for table in page["tables"]]
-    related = describe_model(MODELS["lrml"].fit(*data))
-    page = related.summary("related")
-    (table,) = (table for table in page["tables"] if table["id"] == "pairs")
-    assert len(table["rows"]) == sum(pair["cosine"] >= 0.2 for pair in related.pairs)
-
-
 # Does low rank pay?
 
 

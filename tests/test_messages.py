@@ -53,25 +53,6 @@ def test_tables(tmp_path, kind, rows, options):
     check(message_of(read_dataset, path, **options))
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        f"@attribute '{LONG}' string\n",
-        f"@attribute '{LONG}' {{a,a}}\n",
-        f"@attribute '{LONG}' {{a,b\n",
-        f"@attribute '{LONG}' {{a,b}}\n@attribute y {{0,1}}\n@data\nc,1\n",
-        f"@attribute y numeric\n@attribute '{LONG}' {{a,b,c}}\n@data\n1,a\n",
-        f"@attribute y numeric\n@attribute '{LONG}' {{1,0}}\n@data\n{{0 1}}\n",
-        f"@attribute y numeric\n@attribute '{LONG}' numeric\n@data\n1,2\n",
-        f"@attribute y numeric\n@attribute '{LONG}' numeric\n@attribute '{LONG}' numeric\n",
-    ],
-)
-def test_arff(tmp_path, header):
-    path = tmp_path / "toy.arff"
-    path.write_text(f"@relation toy\n{header}")
-    check(message_of(read_dataset, path, labels=-1))
-
-
 @pytest.mark.parametrize("name", ["toy.arff", "toy.csv"])
 def test_real_targets_are_sent_to_their_estimator(tmp_path, name):
     head = "@attribute a real\n@attribute b real\n@data\n" if "arff" in name else "a,b\n"

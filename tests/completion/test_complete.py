@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from lrml.completion import complete, select_alpha
 from lrml.core.penalties import TailSum, TraceNorm
-from lrml.solvers import Status
 
 NAN = np.nan
 EXAMPLE = np.array([[2, 1, 2, 1], [1, 1, NAN, 2], [1, 1, 2, NAN]])
@@ -190,25 +189,6 @@ def test_factored_and_sparse_equal_dense(penalty, as_format, factored):
     same = select_alpha(stored, penalty.theta, n_alphas=4, random_state=0)
     assert same.alpha == pytest.approx(choice.alpha, rel=1e-9)
     np.testing.assert_allclose(same.errors, choice.errors, rtol=1e-3)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_every_step_is_recorded(exact):
-    _, M = planted((20, 15), 2, 0.6, 0.1, 0)
-    done = complete(M, TailSum(2, 0.5), exact=exact, tol=1e-4)
-    lines = done.history.as_dict()
-    assert done.n_iter == len(done.history) == len(lines["iteration"])
-    assert np.all(np.diff(lines["seconds"]) > 0)
-    assert done.status == Status.RESIDUAL_SMALL.value
-    final = lines["objective"][lines["phase"] == "alpha=0.5"]
-    assert exact or (len(final) > 2 and np.all(np.diff(final) <= 1e-12 * final[0]))
-    if not exact:  # a start at the solution stays there
-        again = complete(M, TailSum(2, 0.5), start=done, tol=1.1e-4)
-        assert again.n_iter == 1
-        assert again.objective == pytest.approx(done.objective, rel=1e-12)
-    short = complete(M, TailSum(2, 0.5), exact=exact, tol=0.0, max_iter=3)
-    assert (short.n_iter, short.converged) == (3, False)
-    assert short.status == Status.RESIDUAL_LARGE.value
 
 
 @pytest.mark.parametrize(

@@ -59,14 +59,6 @@ def test_new_rows_solve_the_ridge_regression_of_the_docstring():
     np.testing.assert_allclose(imputer.transform(np.full((1, 12), np.nan))[0], np.nanmean(X, axis=0))
 
 
-def test_theta_is_a_count_or_a_share_of_the_columns():
-    _, X = table()
-    assert LowRankImputer(theta=0.25, alpha=1.0).fit(X).theta_ == 3
-    for theta in (13, 1.5):
-        with pytest.raises(ValueError, match=rf"theta.*{theta}"):
-            LowRankImputer(theta=theta, alpha=1.0).fit(X)
-
-
 def test_a_fit_that_fails_changes_nothing():
     _, X = table()
     imputer = LowRankImputer(theta=1, alpha=0.1).fit(X)

@@ -87,16 +87,6 @@ def test_constant_is_the_best_constant_score(loss, share):
     assert mean(constant) <= best.fun + 1e-12
 
 
-@EACH
-def test_constants_of_half_and_of_one_kind(loss):
-    """A label of half of the examples is undecided; one of a single kind can be fitted without any loss."""
-    none, few, half, every = (float(one) for one in loss.constant(np.array([0.0, 1e-9, 0.5, 1.0])))
-    assert loss.unseen_score < few < half == loss.threshold
-    for share, constant in ((0.0, none), (1.0, every)):  # the logistic loss has no minimum there
-        assert np.isfinite(constant)
-        assert by_formula(loss.name, share, constant) < 1e-40
-
-
 @given(st.sampled_from(sorted(LOSSES)), st.integers(0, 1), st.floats(-30, 30), st.floats(-30, 30))
 def test_the_dual_supports_the_loss_from_below(name, label, score, other):
     loss = LOSSES[name]
@@ -128,11 +118,3 @@ def test_arrays_anywhere_have_the_terms_of_numpy(loss, dtype, place):
         assert_same(loss.dual(put(place, Y), put(place, U)), loss.dual(Y, U), place, dtype, rtol=1e-6)
     share = np.array([0.0, 1e-12, 0.2, 0.5, 1.0])
     assert_same(loss.constant(put(place, share)), loss.constant(share), place, rtol=1e-14)
-
-
-def test_probabilities_anywhere(place):
-    S = np.array([-800.0, -3.0, 0.0, 1e-3, 40.0, 800.0])
-    exact = np.array([0.0, 1 / (1 + math.exp(3)), 0.5, 1 / (1 + math.exp(-1e-3)), 1.0, 1.0])
-    found = LogisticLoss().probability(put(place, S))
-    assert_same(found, exact, place, rtol=1e-15)
-    np.testing.assert_allclose(to_numpy(found), exact, rtol=1e-14)

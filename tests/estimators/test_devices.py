@@ -23,7 +23,6 @@ from lrml import (
     SpectralRegressorCV,
 )
 from lrml.core.arrays import HOST, Place
-from lrml.core.moments import Statistics
 from lrml.estimators import Kernel
 from lrml.penalties import MCP
 from namespaces import assert_same, dispatching, place_named, places, put
@@ -139,18 +138,6 @@ def test_a_device_by_name_takes_numpy_and_gives_numpy_back(model, shape, form, d
 
 
 @on_devices
-@pytest.mark.parametrize(
-    "model", [LRML(2, 3.0), LEML(3, 1.0), LRML(2, 2.0, ridge=0.1, loss="logistic")], ids=repr
-)
-def test_single_precision_gives_a_model_of_single_precision(model, data, place):
-    X, Y, weights = data["noisy"]
-    given = X.astype(np.float32), Y, weights
-    found, expected = there(place, model, *given), clone(model).fit(*given)
-    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-6)
-    assert_same(found.coef_, expected.coef_, place, dtype="float32", rtol=1e-4)
-
-
-@on_devices
 def test_labels_of_numpy_follow_x_and_keep_their_names(data, place):
     pd = pytest.importorskip("pandas")
     X, Y, _ = data["long"]
@@ -178,25 +165,6 @@ def test_rows_beyond_the_memory_of_a_device_are_summed_block_by_block(data, monk
     assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     with pytest.raises(ValueError, match="60 rows, 12 features"):
         LRML(2, 3.0, device=place, loss="logistic").fit(X, Y)
-
-
-# Sums over rows
-
-
-@on_devices
-@pytest.mark.parametrize("model", [LRML(2, 3.0, tol=1e-8), MLFro(0.5), CPLST(2)], ids=repr)
-def test_a_fit_of_sums_lives_where_they_do_and_goes_on_at_home(model, data, place):
-    X, Y, weights = data["long"]
-    sums = Statistics.from_arrays(put(place, X), put(place, Y), put(place, weights))
-    found, expected = clone(model).fit_statistics(sums), clone(model).fit(X, Y, weights)
-    assert_same(found.coef_, expected.coef_, place, rtol=1e-6)
-    by_name = clone(model).set_params(device=place).fit(sp.csr_array(X), sp.csr_array(Y), weights)
-    assert by_name.sparse_output_
-    for one in (found, expected, by_name):
-        one.partial_fit(X[:30], 1 - Y[:30])
-    for one in (found, by_name):
-        for name in FITTED:
-            assert_same(getattr(one, name), getattr(expected, name), HOST, rtol=1e-6)
 
 
 # Thresholds, searches, leave-one-out scores, paths

@@ -45,37 +45,11 @@ def plain_fit(data):
     return fit
 
 
-def loss_of(model):
-    return LOSSES[getattr(model, "loss", "squared")]
-
-
 def assert_same(one, other, **tolerance):
     tolerance = tolerance or CLOSE
     np.testing.assert_allclose(one.coef_, other.coef_, **tolerance)
     np.testing.assert_allclose(one.intercept_, other.intercept_, **tolerance)
     assert np.abs(other.coef_).max() > 0.01
-
-
-# Parameters and state
-
-
-@MEMBERS
-def test_fitted_attributes(data, plain_fit, model):
-    X, Y = data
-    model = plain_fit(model)
-    U, s, V = model.factors_
-    np.testing.assert_allclose((U * s) @ V.T, model.coef_.T, atol=1e-10)
-    np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-8)
-    np.testing.assert_allclose(V.T @ V, np.eye(len(s)), atol=1e-8)
-    np.testing.assert_array_equal(model.singular_values_, s)
-    assert model.rank_ == len(s) == np.linalg.matrix_rank(model.coef_)
-    assert model.converged_
-    assert {len(column) for column in model.history_.values()} == {model.n_iter_ + 1}
-    assert model.history_["objective"][-1] == pytest.approx(model.objective_, rel=1e-9)
-    scores = X @ model.coef_.T + model.intercept_
-    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-12)
-    np.testing.assert_array_equal(model.predict(X), scores >= loss_of(model).threshold)
-    assert model.score(X, Y) > 0.6
 
 
 # What is minimised

@@ -90,24 +90,6 @@ def test_blocks_of_rows_and_labels_are_put_together(data, place, monkeypatch):
                 assert_same(found.scores, expected.scores, place, rtol=1e-12)
 
 
-@elsewhere
-@pytest.mark.parametrize("classes", [[0, 1], [3, 8], ["no", "yes"]], ids=str)
-def test_one_label_in_1d(data, place, classes):
-    X, Y, X_new, Y_new = data
-    y, y_new = (np.asarray(classes)[labels[:, 0]] for labels in (Y, Y_new))
-    model = LRML(1, 0.1, threshold=0.4, loss="logistic", ridge=0.1).fit(X, y)
-    twin = moved(model, place)
-    with dispatching():
-        for ask in ("decision_function", "predict_proba"):
-            assert_same(getattr(twin, ask)(put(place, X_new)), getattr(model, ask)(X_new), place)
-        found = twin.predict(put(place, X_new))
-        assert twin.score(put(place, X_new), y_new) == model.score(X_new, y_new)
-    if isinstance(classes[0], str):
-        np.testing.assert_array_equal(found, model.predict(X_new))
-    else:
-        assert_same(found, model.predict(X_new), place, dtype="int64")
-
-
 @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_top_k"])
 def test_x_and_model_in_different_places(data, method):
     X, Y, X_new, _ = data

@@ -128,30 +128,6 @@ def test_given_values_are_kept_to(data):
     np.testing.assert_array_equal(trace.coef_, expected.coef_)
 
 
-@pytest.mark.parametrize("space", ["predictions", "coefficients"])
-def test_splits_judge_in_the_same_space(data, space):
-    """Ridges, screening and proof on the same splits; alphas of a grid are those of the paper."""
-    X, Y = data
-    splits = list(KFold(3, shuffle=True, random_state=1).split(X))
-    found = LRMLCV(LRML(space=space), cv=splits).fit(X, Y)
-    assert (found.n_splits_, found.best_estimator_.space) == (3, space)
-    table, expected = found.cv_results_, []
-    some = np.linspace(0, len(table["params"]) - 1, 5).astype(int)
-    for place in some:
-        model = LRML(space=space, **table["params"][place])
-        pairs = ((model.fit(X[train], Y[train]), test) for train, test in splits)
-        expected.append(
-            [label_ranking_average_precision(Y[test], one.decision_function(X[test])) for one, test in pairs]
-        )
-    columns = [table[f"split{number}_test_score"][some] for number in range(3)]
-    np.testing.assert_allclose(np.transpose(columns), expected, atol=1e-6 if space == "predictions" else 5e-3)
-    assert np.any(table["param_alpha"] > 0)
-    for rule, scoring in (("best", None), ("smallest", "f1_micro")):
-        model = LRMLCV(cv=3, rule=rule, scoring=scoring, random_state=0).fit(X, Y)
-        assert model.best_estimator_.space == "predictions"
-    assert LRMLCV(alphas=[5.0, 20.0], cv=3).fit(X, Y).space_ == "coefficients"
-
-
 @pytest.mark.parametrize("rule", ["best", "smallest", "one_standard_error"])
 def test_odd_data(data, rule):
     X, Y = data
@@ -193,22 +169,6 @@ def test_low_rank_is_found(seed):
     assert streamed.best_params_["alpha"] > 0
     assert risk(streamed, W) < 0.6 * risk(ridge, W)
     assert_consistent(streamed)
-
-
-@pytest.mark.parametrize("blocks", [False, True])
-def test_the_smallest_is_within_a_standard_error(data, blocks):
-    X, Y = data
-    best, small, simple = (
-        clone(SEARCH).set_params(rule=rule) for rule in ("best", "smallest", "one_standard_error")
-    )
-    for model in (best, small, simple):
-        model.fit_blocks([(X, Y)]) if blocks else model.fit(X, Y)
-        assert_consistent(model)
-    assert small.nbytes_ <= best.nbytes_
-    assert simple.rank_ <= best.rank_
-    # The error is that of the difference to the best ridge.
-    error = small.cv_results_["error_test_score"][small.best_index_]
-    assert small.best_score_ > best.best_score_ - 2.0 * max(error, best.search_["gain_error"])
 
 
 def test_ranks_beside_alphas_and_other_ridges_at_the_largest_rank():

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
 from lrml import CPLST, SpectralRegressor
@@ -147,23 +146,6 @@ def test_relatives_of_the_tail_sum(data, penalty):
 
 
 # Roads and tools
-
-
-def test_kernels(data):
-    X, Y = data
-    model = SpectralRegressor(1, 5.0, ridge=0.3, kernel="rbf", gamma=0.1)
-    K = np.exp(-0.1 * np.sum((X[:, None] - X) ** 2, axis=2))
-    precomputed = clone(model).set_params(kernel="precomputed").fit(K, Y)
-    np.testing.assert_allclose(precomputed.predict(K), model.fit(X, Y).predict(X), rtol=1e-8)
-    linear = SpectralRegressor(1, 5.0, ridge=0.3).fit(X, Y)
-    products = clone(linear).set_params(kernel="precomputed").fit(X @ X.T, Y)
-    np.testing.assert_allclose(products.predict(X @ X.T), linear.predict(X), rtol=1e-8)
-    plain = KernelRidge(alpha=0.3, kernel="rbf", gamma=0.1).fit(X, Y)
-    bare = clone(model).set_params(theta=None, alpha=0.0, fit_intercept=False)
-    for ridge in (0.3, np.full(Y.shape[1], 0.3)):
-        np.testing.assert_allclose(
-            bare.set_params(ridge=ridge).fit(X, Y).predict(X), plain.predict(X), rtol=1e-8
-        )
 
 
 @pytest.mark.parametrize("space", ["predictions", "coefficients"])

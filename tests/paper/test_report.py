@@ -11,7 +11,7 @@ import pytest
 from forking import quick_workers
 from lrml.paper import make_plan, reproduce
 from lrml.paper._cells import Result, name_of
-from lrml.paper._figures import excesses, figures
+from lrml.paper._figures import figures
 from lrml.paper._plan import DATASETS
 from lrml.paper._run import _numbers
 from lrml.paper._work import work
@@ -34,18 +34,6 @@ def completion() -> Result:
     (cell,) = make_plan("fig1").cells
     values, arrays = work(cell)
     return Result(cell, values, arrays)
-
-
-def curves(theta: int, alpha: float, stop: int = 20) -> Result:
-    falling = (100.0 + 50.0 * 0.3 ** np.arange(40.0)).tolist()
-    slow = (100.5 + 50.0 * 0.9 ** np.arange(40.0)).tolist()
-    found = [
-        {"method": "default solver", "objective": falling, "residual": 1e-8, "stop": stop},
-        {"method": "Algorithm 1, gamma = 1.01", "objective": slow, "residual": 1e-2, "stop": None},
-        {"method": "Algorithm 1, gamma = 1", "objective": slow, "residual": 1e-2, "stop": None},
-    ]
-    cell = {"kind": "convergence", "dataset": "yeast", "theta": theta, "alpha": alpha}
-    return Result(cell, {"curves": found}, {})
 
 
 def test_figure_1_marks_the_minima_on_the_norms_of_each_completion(completion: Result) -> None:
@@ -84,25 +72,6 @@ def test_figure_2_shows_means_and_spreads_of_the_seeds() -> None:
     assert "ML-Fro" not in lines_of(axes)
     ((_, lead, _),) = _numbers(run.models, run.results, {})[1:]
     assert float(lead.replace("−", "-")) == pytest.approx(0.0, abs=1e-4)
-
-
-def test_figure_3_is_the_excess_over_the_best_objective() -> None:
-    run = Run(["yeast"], "fig3")
-    run.results += [curves(11, 10.0), curves(3, 10.0), curves(3, 100.0)]
-    found = drawn(run)
-    assert list(found) == ["figure3", "figure3_strong"]
-    assert [axes.get_title() for axes in found["figure3"].axes] == ["theta = 3 of 14", "theta = 11 of 14"]
-    default, *others = excesses(run.results[0])
-    best = 100.0 + 50.0 * 0.3**39
-    np.testing.assert_allclose(default, (100.0 + 50.0 * 0.3 ** np.arange(40.0)) / best - 1, atol=1e-12)
-    shown = lines_of(found["figure3"].axes[0])
-    iterations, heights = shown["Algorithm 1, gamma = 1"].get_data()
-    np.testing.assert_allclose((iterations, heights), (np.arange(1, 41), others[1]))
-    (place,), (height,) = shown["default solver stops"].get_data()
-    assert (place, height) == (21, pytest.approx(max(default[20], 1e-9)))
-    assert min(shown["default solver"].get_ydata()) >= 1e-9
-    ((_, ends, _),) = _numbers(run.models, run.results, {})[1:]
-    assert [float(end) for end in ends.split(" and ")] == pytest.approx([1e-9, others[0][-1]], rel=0.5)
 
 
 def test_a_run_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

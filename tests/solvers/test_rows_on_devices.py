@@ -5,7 +5,7 @@ import pytest
 
 from contracts import row_arrays
 from lrml.core import rows as rows_module
-from lrml.core.arrays import HOST, full_precision, to_numpy
+from lrml.core.arrays import HOST, to_numpy
 from lrml.core.loss_problem import RowProblem
 from lrml.core.losses import LOSSES, LogisticLoss
 from lrml.core.penalties import TailSum
@@ -80,36 +80,6 @@ def test_scores_may_be_single_but_sums_are_double(loss, place):
     assert all(str(part.dtype).endswith("float64") for part in (found.solution, *found.factors))
     here = problem.evaluate(found.solution)
     assert all(str(part.dtype).endswith("float64") for part in (here.gradient, here.curvatures))
-
-
-@pytest.mark.parametrize("how", ["as it is", "old name", "new name", "all backends", "bfloat16"])
-def test_full_precision_for_a_while(how):
-    torch = pytest.importorskip("torch")
-    cuda, cpu = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
-
-    def settings():
-        return cuda.fp32_precision, cpu.fp32_precision, torch.backends.fp32_precision
-
-    changes = {
-        "as it is": lambda: None,
-        "old name": lambda: torch.set_float32_matmul_precision("high"),
-        "new name": lambda: setattr(cuda, "fp32_precision", "tf32"),
-        "all backends": lambda: setattr(torch.backends, "fp32_precision", "tf32"),
-        "bfloat16": lambda: torch.set_float32_matmul_precision("medium"),
-    }
-    try:
-        changes[how]()
-        before = settings()
-        assert ("tf32" in before) == (how != "as it is")
-        with full_precision(torch.ones(1)):
-            assert not {"tf32", "bf16"} & set(settings()[:2])
-        assert settings() == before
-        with pytest.raises(ZeroDivisionError), full_precision(torch.ones(1)):
-            _ = 1 / 0
-        assert settings() == before
-    finally:
-        torch.set_float32_matmul_precision("highest")
-        torch.backends.fp32_precision = cuda.fp32_precision = cpu.fp32_precision = "none"
 
 
 @pytest.mark.parametrize("place", places("torch-cpu", "torch-cuda"), indirect=True)

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
@@ -132,19 +131,6 @@ def test_default_tolerance_is_kept_on_sparse_text(loss, n, d):
 
 
 @MARGINS
-def test_warm_start_is_soon_done(loss):
-    X, Y = text(300, 400, 10)
-    model = MLFro(0.5, loss=loss, warm_start=True).fit(X, Y)
-    cold, before = model.n_iter_, model.objective_
-    model.fit(X, Y)
-    assert model.n_iter_ == 0
-    assert model.objective_ == pytest.approx(before, rel=1e-6)
-    model.set_params(alpha=0.45).fit(X, Y)
-    assert 0 < model.n_iter_ < cold
-    assert model.objective_ == pytest.approx(MLFro(0.45, loss=loss).fit(X, Y).objective_, rel=2e-5)
-
-
-@MARGINS
 def test_without_ridge(loss):
     rng = np.random.default_rng(2)
     X = rng.standard_normal((200, 8))
@@ -155,18 +141,3 @@ def test_without_ridge(loss):
     optimum = sum(best(loss, X, Y[:, label], 0.0, np.ones(200), True) for label in range(3))
     assert model.objective_ == pytest.approx(optimum, rel=1e-8)
     np.testing.assert_allclose(model.coef_[:, 6], model.coef_[:, 7], rtol=1e-6)  # of smallest norm
-
-
-def test_few_iterations_warn_and_history_falls():
-    X, Y = text(400, 200, 40)
-    seen = []
-    model = MLFro(0.1, loss="logistic", max_iter=2, callback=lambda info: seen.append(info.objective))
-    with pytest.warns(ConvergenceWarning, match="Stopped at max_iter"):
-        model.fit(X, Y)
-    assert model.n_iter_ == 2
-    np.testing.assert_array_equal(model.history_["objective"], seen)
-    assert np.all(np.diff(seen) < 0)
-    assert model.objective_ == pytest.approx(seen[-1], rel=1e-6)
-    stopped = MLFro(0.1, loss="logistic", callback=lambda info: info.iteration == 1).fit(X, Y)
-    assert stopped.status_ == Status.STOPPED.value
-    assert stopped.objective_ < seen[0]

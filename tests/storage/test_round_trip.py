@@ -94,17 +94,6 @@ def test_names_of_features_and_labels(path):
     assert_equal(top.labels, model.predict_top_k(pd.DataFrame(X_NEW, columns=names), 2).labels)
 
 
-def test_a_loaded_model_goes_on_as_any_other(path):
-    model = LRML(1, 2.0, warm_start=True).fit(X, Y)
-    lrml.save(model, path)
-    loaded = lrml.load(path)
-    assert_equal(
-        loaded.set_params(alpha=1.0).fit(X, Y).n_iter_, model.set_params(alpha=1.0).fit(X, Y).n_iter_
-    )
-    np.testing.assert_array_equal(scores(loaded), scores(model))
-    assert clone(loaded).get_params() == model.get_params()
-
-
 def test_the_same_model_makes_the_same_bytes(path, tmp_path):
     model = fitted("LRMLCV several")
     lrml.save(model, path)
