@@ -27,6 +27,7 @@ from sklearn.preprocessing import MaxAbsScaler, Normalizer, QuantileTransformer,
 import lrml
 from lrml import CPLST, LEML, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, TextTagger
 from lrml.datasets import load_yeast
+from lrml.thresholds import Cut
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -227,6 +228,18 @@ def test_the_metadata_name_labels_features_and_version() -> None:
     tagged = session(tagger()).get_modelmeta().custom_metadata_map
     assert json.loads(tagged["labels"]) == ["food", "game", "graphics", "text", "web"]
     assert tagged["model"] == "TextTagger(MLFro)"
+
+
+@pytest.mark.parametrize(
+    "threshold", [None, 0.3, "auto", np.linspace(0.1, 0.6, 14), Cut("f1_macro", per_label=True)]
+)
+def test_the_threshold_comes_along(threshold: Any) -> None:
+    X, Y = load_yeast().train
+    model = LRML(threshold=threshold).fit(X, Y)
+    running = session(model)
+    np.testing.assert_array_equal(run(running, X)["assigned"], model.predict(X) > 0)
+    told = json.loads(running.get_modelmeta().custom_metadata_map["threshold"])
+    np.testing.assert_allclose(told, model.threshold_, rtol=1e-12)
 
 
 TRANSFORMERS = {

@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, T
 from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 
-from lrml._inner import inner_model, transformers_in
+from lrml._inner import inner_model, threshold_of, transformers_in
 from lrml._shown import how_to_install, shown
 from lrml._version import __version__
 from lrml.core.checks import check_flag, check_integer
@@ -65,10 +65,11 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     Returns
     -------
     onnx.ModelProto
-        Input: ``features`` (n × d), or ``text`` (n strings, at least one). Outputs: ``scores`` (n × L); with
-        the logistic loss ``probabilities`` (n × L); with ``top_k``, ``top_labels`` (names, or column numbers
-        of labels without a name), ``top_indices`` and ``top_scores`` (n × k). The metadata holds ``labels``
-        (a JSON list), ``features`` if they have names, ``model`` and ``lrml_version``.
+        Input: ``features`` (n × d), or ``text`` (n strings, at least one). Outputs: ``scores`` (n × L); for
+        labels ``assigned`` (n × L), whether scores reach the threshold; with the logistic loss
+        ``probabilities`` (n × L); with ``top_k``, ``top_labels`` (names, or column numbers of labels without
+        a name), ``top_indices`` and ``top_scores`` (n × k). The metadata holds ``labels`` (a JSON list),
+        ``threshold`` (a number, or a list), ``features`` if they have names, ``model`` and ``lrml_version``.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     >>> from lrml.export import to_onnx
     >>> graph = to_onnx(MLFro(1.0).fit(*load_yeast().train), top_k=3).graph
     >>> [output.name for output in graph.output]
-    ['scores', 'top_indices', 'top_scores', 'top_labels']
+    ['scores', 'assigned', 'top_indices', 'top_scores', 'top_labels']
     """
     text = check_flag("text", text)
     inner = inner_model(model, "to_onnx")
@@ -116,7 +117,12 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
         features = graph.input("features", graph.number, ["n", first.n_features_in_])
     features = _all_transformed(graph, steps, features)
     _add_scores(graph, features, fitted)
-    classes = np.asarray(fitted.classes_)
+    classes, cut = np.asarray(fitted.classes_), {}
+    if hasattr(fitted, "predict_top_k"):
+        threshold = np.asarray(threshold_of(fitted), np.float64)
+        graph.node("GreaterOrEqual", "scores", graph.constant(threshold), named=("assigned",))
+        graph.output("assigned", graph.types.BOOL, len(classes))
+        cut = {"threshold": json.dumps(threshold.tolist())}
     if top_k is not None:
         _add_top(graph, top_k, fitted.unseen_labels_, classes)
     names = None if inner.reads_texts else getattr(first, "feature_names_in_", None)
@@ -124,6 +130,7 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     kind = type(fitted).__name__ if not inner.steps else f"{type(model).__name__}({type(fitted).__name__})"
     return graph.finished(
         {name: json.dumps([*map(str, of)], ensure_ascii=False) for name, of in described.items() if len(of)}
+        | cut
         | {"model": kind, "lrml_version": __version__}
     )
 

@@ -34,7 +34,7 @@ def test_a_model_file_becomes_a_graph_with_the_same_answers(tmp_path, call):
     assert str(target) in call("export", source, target, code=2)[1]
     document, _ = call("export", source, target, "--force", "--no-text", "--json")
     assert document["bytes"] == target.stat().st_size
-    assert (document["inputs"], document["outputs"]) == (["features"], ["scores"])
+    assert (document["inputs"], document["outputs"]) == (["features"], ["scores", "assigned"])
 
 
 # Theory
