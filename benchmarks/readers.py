@@ -22,12 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from _bench import head, in_turns, line, parser, write_results
+from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from lrml.datasets import (
+    Dataset,
     dataset_status,
     fetch_mulan,
-    make_low_rank_multilabel,
     read_dataset,
     write_dataset,
 )
@@ -39,10 +40,12 @@ def contests(folder: Path, megabytes: float) -> Iterator[Contest]:
     """Yield what is read, its file, our reader, and that of others."""
     if find_spec("arff") is not None:
         fetch_mulan("delicious", download=False)
-        train, _, labels = dataset_status("delicious").paths
+        train, _, labels = dataset_status("delicious")[1]
         ours = partial(read_dataset, train, xml=labels)
         yield "ARFF, delicious-train", train, ours, "liac-arff", partial(read_with_liac, train)
-    dataset, _ = make_low_rank_multilabel(20_000, 20_000, 200, rank=5, density=2e-3, random_state=0)
+    rng = np.random.default_rng(0)
+    X, Y = (sparse.random_array((20_000, d), density=p, rng=rng) for d, p in ((20_000, 2e-3), (200, 0.015)))
+    dataset = Dataset("synthetic", X, Y > 0)
     path = folder / "synthetic.svm"
     write_dataset(dataset, path)
     theirs = partial(load_svmlight_file, path, multilabel=True)

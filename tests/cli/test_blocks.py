@@ -13,8 +13,9 @@ from scipy import sparse
 import lrml
 from cli.programs import program, tagged_texts, write_csv
 from forking import CAN_FORK, Program
+from low_rank_data import make_low_rank_labels
 from lrml.cli import main
-from lrml.datasets import make_low_rank_multilabel, read_dataset, write_dataset
+from lrml.datasets import read_dataset, write_dataset
 from lrml.storage import read_header
 
 
@@ -22,7 +23,7 @@ from lrml.storage import read_header
 def folder(tmp_path_factory):
     """One file of rows, the same rows in two files and as a table, and a model of all rows at once."""
     folder = tmp_path_factory.mktemp("blocks")
-    dataset, _ = make_low_rank_multilabel(150, 12, 6, rank=2, density=0.4, random_state=0)
+    dataset = make_low_rank_labels(150, 12, 6, rank=2, density=0.4, random_state=0)
     write_dataset(dataset, folder / "all.xmc")
     header, *rows = (folder / "all.xmc").read_text().splitlines()
     assert header == "150 12 6"

@@ -144,7 +144,7 @@ def test_wrong_usage_of_compare(folder, options, call):
 
 
 def test_a_small_p_value_is_no_zero():
-    columns = [column("metric", "metric"), column("p_value", "p-value", "number", 4)]
+    columns = [column("metric", "metric"), column("p_value", "p-value", "p_value", 4)]
     rows = [{"metric": name, "p_value": p} for name, p in (("a", 0.00009), ("b", 0.0001), ("c", 0.0))]
     shown = report_table({"title": "Pairs", "columns": columns, "rows": rows})
     assert list(shown.columns[1].cells) == ["< .0001", "0.0001", "< .0001"]

@@ -54,11 +54,11 @@ def server(toy_files):
 def places(tmp_path, monkeypatch, toy_files, server):
     """A data home with a tiny dataset, an empty cache, and a registry that knows it."""
     address = f"http://127.0.0.1:{server.server_port}"
-    files = tuple(
-        _fetch.RegisteredFile(name, len(toy_files[name]), sha256(toy_files[name]), f"{address}/{name}")
-        for name in NAMES
-    )
-    entry = _fetch.MulanEntry("toy", "toys", 3, 1, 1, 2, "Someone (2000).", "Somewhere r", files)
+    files = [
+        {"name": name, "size": len(content), "sha256": sha256(content), "url": f"{address}/{name}"}
+        for name, content in ((name, toy_files[name]) for name in NAMES)
+    ]
+    entry = {"domain": "toys", "citation": "Someone (2000).", "source": "Somewhere r", "files": files}
     monkeypatch.setattr(_fetch, "mulan_entries", lambda: {"toy": entry})
     monkeypatch.delenv("LRML_DATA_HOME", raising=False)
     monkeypatch.setenv("LRML_CACHE", str(tmp_path / "cache"))
@@ -84,23 +84,23 @@ def test_files_in_the_data_home_need_no_download(places, monkeypatch, server):
     check(fetch_mulan("toy", download=False))
     monkeypatch.setenv("HOME", str(home.parent))
     check(fetch_mulan("toy", data_home="~"))
-    assert dataset_status("toy") == ("data home", tuple(home / name for name in NAMES))
+    assert dataset_status("toy") == ("data home", [home / name for name in NAMES])
     assert (server.hits, cache.exists()) == ([], False)
 
 
 def test_missing_files_are_downloaded_once_and_checked(places, server, toy_files):
     home, cache = places
     (home / "toy.xml").unlink()
-    assert dataset_status("toy", home.parent).state == "missing"
+    assert dataset_status("toy", home.parent)[0] == "missing"
     check(fetch_mulan("toy", data_home=home.parent))
     assert server.hits == ["toy.xml"]
-    assert dataset_status("toy", home.parent) == ("cache", (*(home / n for n in NAMES[:2]), cache / NAMES[2]))
+    assert dataset_status("toy", home.parent) == ("cache", [*(home / n for n in NAMES[:2]), cache / NAMES[2]])
     check(fetch_mulan("toy"))
     assert server.hits == ["toy.xml", *NAMES[:2]]
     assert {path.name: path.read_bytes() for path in cache.iterdir()} == toy_files
     for content in (b"#" * len(toy_files["toy.xml"]), b"#"):  # of the same size, and of another
         (cache / "toy.xml").write_bytes(content)
-        assert dataset_status("toy").state == ("damaged" if content == b"#" else "cache")
+        assert dataset_status("toy")[0] == ("damaged" if content == b"#" else "cache")
         with pytest.raises(ValueError, match=r"toy\.xml.*sha256"):
             fetch_mulan("toy", download=False)
         check(fetch_mulan("toy"))
@@ -127,9 +127,9 @@ def test_unknown_names(name):
 def test_the_registry_is_complete():
     entries = mulan_entries()
     assert list(entries) == ["bibtex", "delicious", "yeast", "corel5k", "emotions", "enron"]
-    files = [file for entry in entries.values() for file in entry.files]
-    assert len({file.sha256 for file in files}) == len({file.url for file in files}) == 18
-    assert entries["corel5k"].files[2].url == (
+    files = [file for entry in entries.values() for file in entry["files"]]
+    assert len({file["sha256"] for file in files}) == len({file["url"] for file in files}) == 18
+    assert entries["corel5k"]["files"][2]["url"] == (
         "https://raw.githubusercontent.com/tsoumakas/mulan/43f6389095ad71984264db4387a8074b22bc7d4a"
         "/data/multi-label/corel5k/Corel5k.xml"
     )
@@ -139,8 +139,8 @@ def test_the_registry_is_complete():
 @pytest.mark.parametrize("name", mulan_entries())
 def test_the_registry_agrees_with_the_data(mulan, mulan_home, name):
     entry, dataset = mulan_entries()[name], mulan(name)
-    assert dataset.shape == (entry.n_instances, entry.n_attributes, entry.n_labels)
-    assert dataset.n_train == entry.n_train
-    assert dataset_status(name, mulan_home).state == "data home"
+    assert dataset.shape == tuple(entry[key] for key in ("n_instances", "n_attributes", "n_labels"))
+    assert dataset.n_train == entry["n_train"]
+    assert dataset_status(name, mulan_home)[0] == "data home"
     is_dense = name in ("yeast", "emotions")
     assert is_dense == isinstance(dataset.X, np.ndarray) == isinstance(dataset.Y, np.ndarray)

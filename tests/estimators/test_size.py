@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
+from low_rank_data import make_low_rank_labels
 from lrml import CPLST, CPLSTCV, LEML, LRML, LRMLCV, MLFro, MLTrace, metrics
-from lrml.datasets import make_low_rank_multilabel
 
 MODELS = {
     "LRML, low rank": LRML(2, 1e6, ridge=0.1),
@@ -24,7 +24,7 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def rows():
-    made, _ = make_low_rank_multilabel(120, 15, 9, rank=3, noise=0.3, random_state=0)
+    made = make_low_rank_labels(120, 15, 9, rank=3, noise=0.3, random_state=0)
     return made.X, made.Y
 
 
@@ -70,7 +70,7 @@ def mean_and_error(values):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_on_folds_the_rule_is_that_of_brute_force(seed):
-    made, _ = make_low_rank_multilabel(150, 12, 8, rank=3, noise=0.5, random_state=seed)
+    made = make_low_rank_labels(150, 12, 8, rank=3, noise=0.5, random_state=seed)
     X, Y = made.X, made.Y
     folds = KFold(3, shuffle=True, random_state=0)
     grid = {"ranks": [1, 2, 3, 4, 5, 6, 8], "ridges": [0.1, 5.0], "cv": folds}

@@ -354,7 +354,7 @@ def scenario_numbers(folder: Path) -> Numbers:
 def reproduce_numbers(folder: Path) -> dict[str, Numbers]:
     """The tables of ``lrml reproduce`` on yeast, one seed."""
     _told(
-        "reproduce", "table2", "--datasets", "yeast", "--protocol", "paper", "tuned", "--seeds", 1,
+        "reproduce", "table2", "--datasets", "yeast", "--protocols", "paper,tuned", "--seeds", 1,
         "--jobs", 1, "--no-plots", "--quiet", "--out", folder,
     )  # fmt: skip
     tables: dict[str, Numbers] = {}

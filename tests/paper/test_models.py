@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from low_rank_data import make_low_rank_labels
 from lrml import CPLST, LEML, LRML, MLFro, MLTrace, metrics
-from lrml.datasets import make_low_rank_multilabel
 from lrml.model_selection import iterative_train_test_split
 from lrml.paper import _work
 
@@ -50,7 +50,7 @@ def cell_of(method: str, theta: int | None, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def data() -> TrainTest:
-    data, _ = make_low_rank_multilabel(180, 8, 6, rank=3, cardinality=2.0, noise=1.5, random_state=0)
+    data = make_low_rank_labels(180, 8, 6, rank=3, cardinality=2.0, noise=1.5, random_state=0)
     Y = data.Y.toarray()
     return TrainTest(data.X[:120], Y[:120], data.X[120:], Y[120:])
 

@@ -28,9 +28,9 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def put(home: Path, name: str) -> None:
     """Make files of the right size, which is what is looked at before a run."""
     (home / name).mkdir()
-    for file in mulan_entries()[name].files:
-        with (home / name / file.name).open("wb") as stream:
-            stream.truncate(file.size)
+    for file in mulan_entries()[name]["files"]:
+        with (home / name / file["name"]).open("wb") as stream:
+            stream.truncate(file["size"])
 
 
 def only(cells: list[Cell], **wanted: Any) -> Cell:
@@ -45,7 +45,7 @@ def test_by_default_all_data_that_is_at_hand(home: Path) -> None:
     assert [is_at_hand(name) for name in ("yeast", "bibtex", "delicious")] == [True, True, False]
     plan = make_plan("table2")
     assert (plan.datasets, plan.left_out) == (["yeast", "bibtex"], ["corel5k", "delicious"])
-    (home / "bibtex" / mulan_entries()["bibtex"].files[0].name).write_bytes(b"torn")
+    (home / "bibtex" / mulan_entries()["bibtex"]["files"][0]["name"]).write_bytes(b"torn")
     assert not is_at_hand("bibtex")
 
 
@@ -167,5 +167,4 @@ def test_published_numbers_are_whole() -> None:
         "7395",
         "0.009",
     )
-    with pytest.raises(ValueError, match="iris"):
-        published_table1("iris")
+    assert published_table1("iris") == {}

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lrml.datasets import Dataset, make_low_rank_multilabel
+from low_rank_data import make_low_rank_labels
+from lrml.datasets import Dataset
 from lrml.paper import _work, make_plan
 from lrml.paper._work import work
 
@@ -37,7 +38,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
 
 
 def small() -> Dataset:
-    dataset, _ = make_low_rank_multilabel(50, 6, 5, rank=2, cardinality=1.5, random_state=0)
+    dataset = make_low_rank_labels(50, 6, 5, rank=2, cardinality=1.5, random_state=0)
     return replace(dataset, Y=dataset.Y.toarray(), n_train=N_TRAIN)
 
 
@@ -88,7 +89,7 @@ def test_no_test_row_influences_training_rows(how: tuple[Any, ...], use: Use) ->
 
 @pytest.fixture(scope="module")
 def larger() -> Dataset:
-    dataset, _ = make_low_rank_multilabel(90, 8, 6, rank=3, cardinality=2.0, noise=0.5, random_state=0)
+    dataset = make_low_rank_labels(90, 8, 6, rank=3, cardinality=2.0, noise=0.5, random_state=0)
     return replace(dataset, Y=dataset.Y.toarray(), n_train=N_FIT)
 
 

@@ -17,8 +17,6 @@ from rich.table import Table
 # Wide enough for every table that the program prints. A file or a pipe has no width; a narrow terminal breaks
 # the lines of a table, which is better than cutting off or folding digits.
 _WIDTH, _NARROW = 200, 80
-# Four digits would make a 0 of smaller ones.
-_P_VALUES, _LEAST_P = ("p_value", "corrected"), 0.0001
 
 
 class _ResultConsole(Console):
@@ -77,8 +75,10 @@ def answer(document: Any, *parts: Any, as_json: bool) -> None:
 
 def report_table(table: dict[str, Any]) -> Table:
     """Show a table of a report."""
+    from lrml.report import shown_cell  # noqa: PLC0415 - slow
+
     columns = table["columns"]
-    rows = [[_cell(row[column["key"]], column) for column in columns] for row in table["rows"]]
+    rows = [[shown_cell(row[column["key"]], column) for column in columns] for row in table["rows"]]
     headings = [column["title"] for column in columns]
     if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) > _NARROW:
         headings = [heading.replace(" ", "\n") for heading in headings]  # one word per line
@@ -89,13 +89,3 @@ def report_table(table: dict[str, Any]) -> Table:
     for row in rows:
         shown.add_row(*row)
     return shown
-
-
-def _cell(value: Any, column: dict[str, Any]) -> str:
-    if value is None:
-        return "-"
-    if column["key"] in _P_VALUES and value < _LEAST_P:
-        return f"< {_LEAST_P:.4f}".replace("0.", ".")
-    if column["kind"] in ("number", "seconds"):
-        return f"{value:z.{column['digits']}f}"  # "z" turns a rounded -0.0000 into 0.0000
-    return f"{value:,.0f}" if column["kind"] == "integer" else str(value)

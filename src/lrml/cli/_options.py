@@ -35,7 +35,7 @@ Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of everything 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model file of lrml fit or lrml tune.")]
 Html = Annotated[str | None, option("FILE", "Write a page with figures and tables.")]
 Bootstrap = Annotated[int, typer.Option(metavar="N", min=2, help="Resamples of the rows for the intervals.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress; of reproduce, errors only.")]
 
 
 class CommandError(Exception):

@@ -70,10 +70,9 @@ def _app() -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     for command in (
         *(learn.fit, learn.tune, predict.predict, judge.evaluate, judge.compare, judge.inspect),
-        *(serve.serve, split.split, export.export, theory.theory),
+        *(serve.serve, split.split, export.export, theory.theory, reproduce.reproduce),
     ):
         app.command()(command)
-    app.command("reproduce", cls=reproduce.ListOptions)(reproduce.reproduce)
     app.add_typer(datasets.app, name="datasets")
     return app
 

@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -27,12 +24,10 @@ from lrml.cli._options import (
 )
 from lrml.datasets import FORMATS, dataset_status, mulan_entries
 
-_EMBEDDED = "yeast"
-
 app = typer.Typer(rich_markup_mode=None, subcommand_metavar="[ACTION] ...")
 
 _TO = "Format of OUT, if its suffix does not say it."
-_WORDS = ("name", "domain", "status")
+_EXAMPLES = "Files to write (.csv, .tsv or .jsonl), with other texts each."
 _LEGEND = (
     "embedded: comes with lrml; fetch gets Mulan's files.",
     "data home: in your folder (--data-home or LRML_DATA_HOME).",
@@ -53,18 +48,19 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
         context.default_map = {context.invoked_subcommand: {"data_home": data_home, "as_json": as_json}}
         return
     from lrml.cli._console import answer
+    from lrml.report import column
 
-    _warn_of_data_home(data_home)
     records = []
     for name, entry in mulan_entries().items():
-        state = dataset_status(name, data_home).state
-        record = {"name": name, "domain": entry.domain, "instances": entry.n_instances}
-        record |= {"attributes": entry.n_attributes, "labels": entry.n_labels, "train": entry.n_train}
-        record["bytes"] = sum(file.size for file in entry.files)
-        record["status"] = "embedded" if name == _EMBEDDED and state == "missing" else state
-        records.append(record | {"citation": entry.citation})
-    keys = ["name", "domain", "instances", "attributes", "labels", "train", "bytes", "status"]
-    columns = [{"key": key, "title": key, "kind": "text" if key in _WORDS else "integer"} for key in keys]
+        state, _ = dataset_status(name, data_home)
+        record = {"name": name, "domain": entry["domain"]}
+        record |= {key: entry[f"n_{key}"] for key in ("instances", "attributes", "labels", "train")}
+        record["bytes"] = sum(file["size"] for file in entry["files"])
+        record["status"] = "embedded" if name == "yeast" and state == "missing" else state
+        records.append(record | {"citation": entry["citation"]})
+    numbers = ("instances", "attributes", "labels", "train", "bytes")
+    columns = [column("name", "name"), column("domain", "domain")]
+    columns += [*(column(key, key, "integer") for key in numbers), column("status", "status")]
     table = {"title": "Datasets", "columns": columns, "rows": records}
     answer(records, table, *(f" {line}" for line in _LEGEND), as_json=as_json)
 
@@ -74,37 +70,22 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
 def describe(data: Data, as_json: Json = False) -> None:
     """Print the statistics of a dataset or file."""
     from lrml.cli._console import answer
+    from lrml.paper import published_table1
+    from lrml.report import column
 
-    dataset = _read(data)
-    description = lrml.datasets.describe(dataset)
-    published = _published(description["name"])
-    keys = ["title", "computed", *(["published"] if published else [])]
-    columns = [{"key": key, "title": key, "kind": "shown"} for key in keys]
-    columns[0] |= {"title": description["name"], "kind": "text"}
+    dataset = data.open().read()
+    found = lrml.datasets.describe(dataset)
+    printed = published_table1(found["name"])
+    published = {key: f"{int(one):,d}" if one.isdecimal() else one for key, one in printed.items()}
     rows = [
         {"title": title, "computed": value, "published": published.get(key, "")}
-        for key, title, value in description.lines()
+        for key, title, value in found.lines()
     ]
-    source = [f"Source: {dataset.provenance}"] if dataset.provenance else []
+    columns = [column("title", found["name"]), column("computed", "computed", "number")]
+    columns += [column("published", "published", "number")] if published else []
     table = {"title": None, "columns": columns, "rows": rows}
-    answer(description | {"provenance": dataset.provenance}, table, *source, as_json=as_json)
-
-
-def _read(data: Data) -> Any:
-    _warn_of_data_home(data.reading.get("data_home"))
-    return data.open().read()
-
-
-def _published(name: str) -> dict[str, str]:
-    """Return the paper's row of Table 1, if there is one."""
-    if name not in mulan_entries():
-        return {}  # without the slow import
-    from lrml.paper import published_table1
-
-    with suppress(ValueError):
-        found = published_table1(name)
-        return {key: f"{int(one):,d}" if one.isdecimal() else one for key, one in found.items()}
-    return {}
+    source = [f"Source: {dataset.provenance}"] if dataset.provenance else []
+    answer(found | {"provenance": dataset.provenance}, table, *source, as_json=as_json)
 
 
 @app.command()
@@ -120,7 +101,6 @@ def fetch(
     """Get datasets into the cache, and check them."""
     from lrml.cli._console import advise, answer
 
-    _warn_of_data_home(data_home)
     records: list[dict[str, Any]] = []
     for name in mulan_entries() if "all" in names else dict.fromkeys(names):
         try:
@@ -130,10 +110,10 @@ def fetch(
             if not as_json:
                 advise(f"{name}: {error}")
         else:
-            found = dataset_status(name, data_home)
-            records.append({"name": name, "status": found.state, "files": list(map(str, found.paths))})
+            state, paths = dataset_status(name, data_home)
+            records.append({"name": name, "status": state, "files": list(map(str, paths))})
             if not as_json:
-                answer(None, f"{name}: in the {found.state}, {found.paths[0].parent}", as_json=False)
+                answer(None, f"{name}: in the {state}, {paths[0].parent}", as_json=False)
     if as_json:
         answer(records, as_json=True)
     failed = [record["name"] for record in records if "error" in record]
@@ -162,12 +142,10 @@ def convert(
 
     files = lrml.datasets.files_of(target, to)
     check_output(files[0], "OUT", force=force, beside=files[1:], other=data.paths)
-    dataset = _read(data)
+    dataset = data.open().read()
     lrml.datasets.write_dataset(dataset, target, format=to)
-    found = lrml.datasets.describe(dataset) if as_json else {}
-    counts = {key: found.get(key) for key in ("instances", "attributes", "labels") if as_json}
     others = (f"wrote {file}, which belongs to it" for file in files[1:])
-    document = {"wrote": [str(file) for file in files], **counts}
+    document = {"wrote": [str(file) for file in files], "rows": len(dataset)}
     answer(document, f"wrote {files[0]}: {counted(len(dataset), 'row')}", *others, as_json=as_json)
     if dataset.n_train and not {"arff", "npz"} & {to, *(suffix[1:] for suffix in files[0].suffixes)}:
         advise(f"the first {dataset.n_train:,d} are training rows, which the file does not say")
@@ -176,12 +154,7 @@ def convert(
 @app.command()
 @user_errors()
 def example(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="OUT...", help="Files to write (.csv, .tsv or .jsonl), with other texts each."
-        ),
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="OUT...", help=_EXAMPLES)],
     rows: Annotated[int, option("N", "Texts in each file.")] = 1000,
     seed: Annotated[int, option("N", "Seed of the first file.")] = 0,
     force: Force = False,
@@ -201,12 +174,3 @@ def example(
         lrml.datasets.write_dataset(lrml.datasets.make_tagged_texts(rows, random_state=seed + number), file)
     lines = (f"wrote {file}: {counted(rows, 'text')} with tags" for file in files)
     answer({"wrote": files, "texts": rows}, *lines, as_json=as_json)
-
-
-def _warn_of_data_home(data_home: str | None) -> None:
-    from lrml.cli._console import advise
-
-    home = data_home or os.environ.get("LRML_DATA_HOME")
-    if home and not Path(home).expanduser().is_dir():
-        source = "--data-home" if data_home else "LRML_DATA_HOME"
-        advise(f"lrml datasets: warning: {source} names no folder: {home!r}. Only the cache is searched.")

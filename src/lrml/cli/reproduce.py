@@ -5,21 +5,21 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from lrml._files import writable_folder
-from lrml.cli._options import CommandError, DataHome, one_of, option, user_errors
+from lrml.cli._options import CommandError, DataHome, Quiet, names, one_of, option, user_errors
 from lrml.paper import DATASETS, PROTOCOLS, TARGETS
 
 if TYPE_CHECKING:
     from lrml.paper import Plan
 
 _MOST_SEEDS = 3
+_TARGETS = typer.Argument(metavar="|".join(TARGETS), parser=one_of(tuple(TARGETS)))
 _DATASETS = f"Which of {', '.join(DATASETS)}; one that is not at hand is downloaded (default: those at hand)."
+_PROTOCOLS = f"Which of {', '.join(PROTOCOLS)} (default: all)."
 _JOBS = "Processes at a time (default: one per core)."
 _SEEDS = f"Choices of the validation rows, from 1 to {_MOST_SEEDS} (default: {_MOST_SEEDS})."
 # Tables that are short enough to print; the others are in the report.
@@ -27,35 +27,21 @@ _PRINTED = ("table1", "counts")
 _PAPER_LAYOUT = ("table2_paper", "table2_tuned", "table2_kernel")
 
 
-class ListOptions(TyperCommand):
-    """A command whose repeatable options take words up to the next option: ``--datasets yeast bibtex``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat such an option before each of its words, as typer expects."""
-        lists = {name for option in self.params if getattr(option, "multiple", False) for name in option.opts}
-        spread: list[str] = []
-        current = None
-        for word in args:
-            if current and not word.startswith("-") and spread[-1] != current:
-                spread.append(current)
-            elif word.startswith("-"):
-                current = word if word in lists else None
-            spread.append(word)
-        return super().parse_args(ctx, spread)
+def _some_of(choices: tuple[str, ...]) -> Any:
+    """Return the parser of a list of choices, with commas between them."""
+    return lambda text: list(map(one_of(choices), names(text)))
 
 
+@user_errors()
 def reproduce(
-    target: Annotated[str, typer.Argument(metavar="|".join(TARGETS), parser=one_of(tuple(TARGETS)))] = "all",
-    datasets: Annotated[list[str] | None, option("NAME...", _DATASETS, one_of(DATASETS))] = None,
-    protocol: Annotated[
-        list[str] | None,
-        option("NAME...", f"Which of {', '.join(PROTOCOLS)} (default: all).", one_of(PROTOCOLS)),
-    ] = None,
+    target: Annotated[str, _TARGETS] = "all",
+    datasets: Annotated[Any, option("LIST", _DATASETS, _some_of(DATASETS))] = None,
+    protocols: Annotated[Any, option("LIST", _PROTOCOLS, _some_of(PROTOCOLS))] = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help=_JOBS)] = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", min=1, max=_MOST_SEEDS, help=_SEEDS)] = None,
     out: Annotated[str, option("DIR", "Folder for the files.")] = "results",
     data_home: DataHome = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and advice.")] = False,
+    quiet: Quiet = False,
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Write the tables only.")] = False,
 ) -> int:
     """Reproduce the paper's tables and figures beside the published numbers.
@@ -65,32 +51,28 @@ def reproduce(
     the folder of --out: report.html to look at, tables/ as CSV, figures/ as PNG, SVG and PDF, and cells/ with
     one file per finished cell. Run it again to go on after an interruption: what is finished is not computed
     again. Tables and figures of another selection in the same folder stay; report.html is about the last one.
-    """
-    from concurrent.futures.process import BrokenProcessPool
 
+    \b
+    For example:
+      lrml reproduce table2 --datasets yeast,bibtex --protocols tuned
+    """
     from lrml._progress import progress
-    from lrml.cli._console import advise, answer
+    from lrml.cli._console import advise
     from lrml.datasets import fetch_mulan
     from lrml.paper import is_at_hand, make_plan
     from lrml.report import needed
 
     if data_home is not None:
-        if not Path(data_home).is_dir():
-            raise CommandError(
-                f"--data-home {data_home!r} is no folder. Pass one with a folder per dataset, or leave it "
-                "out to look in the cache."
-            )
         os.environ["LRML_DATA_HOME"] = data_home  # worker processes look there, too
-    plan = make_plan(target, datasets, protocol, seeds)
-    _check_choice(plan, target, "--datasets", datasets, "datasets")
-    _check_choice(plan, target, "--protocol", protocol, "protocols")
+    plan = make_plan(target, datasets, protocols, seeds)
+    _check_choice(plan, target, "--datasets", datasets)
+    _check_choice(plan, target, "--protocols", protocols)
     folder = writable_folder(out)
-    with user_errors():
-        for library in ("pandas",) if no_plots else ("pandas", "matplotlib", "jinja2"):
-            needed(library, "paper")
-        for name in plan.datasets:  # those that were asked for by name
-            if not is_at_hand(name):
-                fetch_mulan(name)
+    for library in ("pandas",) if no_plots else ("pandas", "matplotlib", "jinja2"):
+        needed(library, "paper")
+    for name in plan.datasets:  # those that were asked for by name
+        if not is_at_hand(name):
+            fetch_mulan(name)
     from lrml.paper import reproduce as run  # which imports pandas
 
     with progress("lrml reproduce", "cells", verbose=not quiet) as report:
@@ -102,26 +84,12 @@ def reproduce(
                 tell=lambda done, total, cell: report.update(done, total, cell["dataset"]),
                 with_figures=not no_plots,
             )
-        except BrokenProcessPool as error:
-            raise CommandError(
-                "worker processes die again and again. Free some memory or pass --jobs 1, and run again: "
-                "what is finished is kept."
-            ) from error
         except KeyboardInterrupt:
             kept = len(list(folder.glob("cells/*.npz")))
             advise(f"{kept} cells are finished and kept; the same command goes on from there.")
             raise
     if not quiet:  # the files are safe before anything is printed
-        printed = _PRINTED + (_PAPER_LAYOUT if target == "table2" else ())
-        answer(
-            None,
-            *(f"{row[0]}: {row[1]} (paper: {row[2]})" for row in content["numbers"][1:]),
-            *(table for table in content["tables"] if table["id"] in printed),
-            *([_left_out(plan)] if plan.left_out else []),
-            f"wrote {len(written)} files to {folder}",
-            *(f"look at {path}" for path in written if path.suffix == ".html"),
-            as_json=False,
-        )
+        _tell(plan, target, content, written, folder)
     if failures := content["failures"]:
         name, reason = failures[0]
         advise(
@@ -131,22 +99,32 @@ def reproduce(
     return 1 if failures else 0
 
 
-def _left_out(plan: Plan) -> str:
-    names = plan.left_out
-    return (
-        f"Left out, because the data is not on this machine: {', '.join(names)}. Get it with "
-        f"lrml datasets fetch {' '.join(names)}, or point --data-home (or LRML_DATA_HOME) to a folder that "
-        "has it, and run again; what is finished is not computed again."
-    )
+def _tell(plan: Plan, target: str, content: Any, written: Any, folder: Any) -> None:
+    """Print the first rows and the short tables, and where everything is."""
+    from lrml.cli._console import answer
+
+    printed = _PRINTED + (_PAPER_LAYOUT if target == "table2" else ())
+    parts: list[Any] = [f"{row[0]}: {row[1]} (paper: {row[2]})" for row in content["numbers"][1:]]
+    parts += [table for table in content["tables"] if table["id"] in printed]
+    if names := plan.left_out:
+        parts.append(
+            f"Left out, because the data is not on this machine: {', '.join(names)}. Get it with "
+            f"lrml datasets fetch {' '.join(names)}, or point --data-home (or LRML_DATA_HOME) to a folder "
+            "that has it, and run again; what is finished is not computed again."
+        )
+    parts.append(f"wrote {len(written)} files to {folder}")
+    parts += [f"look at {path}" for path in written if path.suffix == ".html"]
+    answer(None, *parts, as_json=False)
 
 
-def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None, key: str) -> None:
+def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None) -> None:
     """Refuse datasets or protocols that the target does not have."""
-    names = [name for experiment in plan.experiments.values() for name in experiment.get(key, ())]
-    if names and given and not set(names) & set(given):
+    key = option.removeprefix("--")
+    known = dict.fromkeys(name for one in plan.experiments.values() for name in one.get(key, ()))
+    if known and given and not set(known) & set(given):
         raise CommandError(
-            f"{option} is {', '.join(given)}, but {target} has {', '.join(dict.fromkeys(names))} only. Leave "
-            f"{option} out, or choose another target."
+            f"{option} is {', '.join(given)}, but {target} has {', '.join(known)} only. Leave {option} out, "
+            "or choose another target."
         )
 
 

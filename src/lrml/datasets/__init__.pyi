@@ -4,7 +4,7 @@ from ._fetch import dataset_status, fetch_mulan, load_yeast, mulan_entries
 from ._lines import FORMATS, DatasetFormatError
 from ._roles import Roles
 from ._source import Source, open_source, read_dataset
-from ._synthetic import make_low_rank_multilabel, make_tagged_texts
+from ._synthetic import make_tagged_texts
 from ._write import PredictionWriter, files_of, write_dataset
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "fetch_mulan",
     "files_of",
     "load_yeast",
-    "make_low_rank_multilabel",
     "make_tagged_texts",
     "mulan_entries",
     "open_source",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import tomllib
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 from importlib import import_module, resources
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lrml._shown import did_you_mean
 
@@ -19,74 +19,44 @@ if TYPE_CHECKING:
 EMBEDDED = "yeast"  # comes with this package
 
 
-class RegisteredFile(NamedTuple):
-    """A file: its name, length in bytes, hash, and address on the web."""
-
-    name: str
-    size: int
-    sha256: str
-    url: str
-
-
-@dataclass(frozen=True)
-class MulanEntry:
-    """What is known about one of Mulan's datasets: the counts are those of both parts together."""
-
-    name: str
-    domain: str
-    n_instances: int
-    n_attributes: int
-    n_labels: int
-    n_train: int
-    citation: str
-    source: str
-    files: tuple[RegisteredFile, ...]  # training set, test set, label names
-
-
 @cache
-def mulan_entries() -> dict[str, MulanEntry]:
-    """Return the datasets that have names, from the registry of this package."""
+def mulan_entries() -> dict[str, dict[str, Any]]:
+    """Return the datasets that have names, from the registry of this package.
+
+    Of each: ``domain``, ``n_instances`` (of both parts), ``n_attributes``, ``n_labels``, ``n_train``,
+    ``citation``, ``source``, and ``files``, the training set, the test set and the label names, each with
+    ``name``, ``size``, ``sha256`` and ``url``.
+    """
     text = resources.files("lrml.datasets").joinpath("registry.toml").read_text("utf-8")
     mulan = tomllib.loads(text)["mulan"]
-    origin, found = mulan["source"], {}
-    place = "{host} {repository}, commit {commit}, {folder}".format(**origin)
-    for name, facts in mulan["datasets"].items():
-        listed = [facts.pop(role) for role in ("train", "test", "labels")]
-        address = partial(origin["url"].format, **origin, name=name)
-        files = (
-            RegisteredFile(one["file"], one["size"], one["sha256"], address(file=one["file"]))
-            for one in listed
-        )
-        found[name] = MulanEntry(name=name, source=f"{place}/{name}", files=tuple(files), **facts)
+    origin = mulan["source"]
+    for name, entry in mulan["datasets"].items():
+        entry["source"] = "{host} {repository}, commit {commit}, {folder}/{name}".format(**origin, name=name)
+        entry["files"] = [entry.pop(role) for role in ("train", "test", "labels")]
+        for file in entry["files"]:
+            file["url"] = origin["url"].format(**origin, name=name, file=file["name"])
+    found: dict[str, dict[str, Any]] = mulan["datasets"]
     return found
 
 
-class DatasetStatus(NamedTuple):
-    """Where the files of a dataset are, or would be put.
+def dataset_status(name: str, data_home: str | os.PathLike[str] | None = None) -> tuple[str, list[Path]]:
+    """Look where the files of a dataset are, or would be put, without changing anything.
 
-    ``state`` is "damaged" if a file has a wrong size, "missing" if one is nowhere, "cache" if one is there,
+    The state is "damaged" if a file has a wrong size, "missing" if one is nowhere, "cache" if one is there,
     else "data home".
     """
-
-    state: str
-    paths: tuple[Path, ...]
-
-
-def dataset_status(name: str, data_home: str | os.PathLike[str] | None = None) -> DatasetStatus:
-    """Look where the files of a dataset are, without changing anything."""
     home, words, paths = _home(name, data_home), set(), []
-    for file in _entry(name).files:
-        path, word = _cache_folder(name) / file.name, "cache"
-        if home is not None and (home / file.name).is_file():
-            path, word = home / file.name, "data home"
+    for file in _entry(name)["files"]:
+        path, word = _cache_folder(name) / file["name"], "cache"
+        if home is not None and (home / file["name"]).is_file():
+            path, word = home / file["name"], "data home"
         if not path.is_file():
             word = "missing"
-        elif path.stat().st_size != file.size:
+        elif path.stat().st_size != file["size"]:
             word = "damaged"
         words.add(word)
         paths.append(path)
-    state = next(word for word in ("damaged", "missing", "cache", "data home") if word in words)
-    return DatasetStatus(state, tuple(paths))
+    return next(word for word in ("damaged", "missing", "cache", "data home") if word in words), paths
 
 
 def fetch_mulan(
@@ -111,26 +81,25 @@ def fetch_mulan(
     from lrml.datasets._dataset import Dataset  # noqa: PLC0415
     from lrml.datasets._roles import Roles  # noqa: PLC0415
 
-    entry = _entry(name)
-    paths = dataset_status(name, data_home).paths
-    for file, path in zip(entry.files, paths, strict=True):
-        if path.is_file() and _sha256_of(path) == file.sha256:
+    entry, (_, paths) = _entry(name), dataset_status(name, data_home)
+    for file, path in zip(entry["files"], paths, strict=True):
+        if path.is_file() and _sha256_of(path) == file["sha256"]:
             continue
         in_cache = path.parent == _cache_folder(name)
         if path.is_file() and not (in_cache and download):
-            remedy = "Delete it, or fetch it again." if in_cache else f"Get it from {entry.source}."
-            raise ValueError(f"{path} has not the sha256 {file.sha256}: it is damaged. {remedy}")
+            remedy = "Delete it, or fetch it again." if in_cache else f"Get it from {entry['source']}."
+            raise ValueError(f"{path} has not the sha256 {file['sha256']}: it is damaged. {remedy}")
         if not download:
-            raise FileNotFoundError(f"{path} is missing, and download=False. {_advice(entry)}")
-        _download(entry, file)
+            raise FileNotFoundError(f"{path} is missing, and download=False. {_advice(name)}")
+        _download(name, file)
     *parts, labels = paths
     train, test = (list(ArffReader(path, Roles(), xml=labels).blocks(1000)) for path in parts)
-    told = f"Mulan, {entry.domain}; {entry.source}; cite {entry.citation}"
+    told = f"Mulan, {entry['domain']}; {entry['source']}; cite {entry['citation']}"
     whole = Dataset.concat([*train, *test])
     return replace(whole, name=name, n_train=sum(map(len, train)), provenance=told)
 
 
-def _entry(name: str) -> MulanEntry:
+def _entry(name: str) -> dict[str, Any]:
     entries = mulan_entries()
     if name not in entries:
         raise ValueError(
@@ -140,32 +109,41 @@ def _entry(name: str) -> MulanEntry:
     return entries[name]
 
 
-def _download(entry: MulanEntry, file: RegisteredFile) -> None:
+def _download(name: str, file: dict[str, Any]) -> None:
     """Let pooch put a file into the cache: it is there as a whole, with the right hash, or not at all."""
     pooch = import_module("pooch")
     pooch.get_logger().setLevel("WARNING")
     try:
-        pooch.retrieve(file.url, f"sha256:{file.sha256}", file.name, _cache_folder(entry.name))
+        pooch.retrieve(file["url"], f"sha256:{file['sha256']}", file["name"], _cache_folder(name))
     except (OSError, ValueError) as error:  # also those of requests; a wrong hash is a ValueError
         raise OSError(
-            f"{file.name} cannot be downloaded from {file.url}: {error}. Check the network, or the variable "
-            f"https_proxy.\n{_advice(entry)}"
+            f"{file['name']} cannot be downloaded from {file['url']}: {error}. Check the network, or the "
+            f"variable https_proxy.\n{_advice(name)}"
         ) from error
 
 
-def _advice(entry: MulanEntry) -> str:
+def _advice(name: str) -> str:
     """Say how to do without a download."""
-    folder = _cache_folder(entry.name)
-    places = "".join(f"\n  {folder / file.name}  (sha256 {file.sha256})" for file in entry.files)
+    folder, entry = _cache_folder(name), _entry(name)
+    places = "".join(f"\n  {folder / file['name']}  (sha256 {file['sha256']})" for file in entry["files"])
     return (
-        f"To do without a download, get these files from {entry.source} and put them here, or into "
-        f"{entry.name}/ in a folder that you pass as data_home or set as LRML_DATA_HOME:{places}"
+        f"To do without a download, get these files from {entry['source']} and put them here, or into "
+        f"{name}/ in a folder that you pass as data_home or set as LRML_DATA_HOME:{places}"
     )
 
 
 def _home(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
+    """Return the folder of a dataset in the data home, if there is one."""
     home = data_home if data_home is not None else os.environ.get("LRML_DATA_HOME")
-    return Path(home).expanduser() / name if home else None
+    if not home:
+        return None
+    if not Path(home).expanduser().is_dir():
+        what = "LRML_DATA_HOME" if data_home is None else "The data home"
+        raise NotADirectoryError(
+            f"{what} is {os.fspath(home)!r}, which is no folder. Name one with a folder per dataset, or "
+            "none, to look in the cache alone."
+        )
+    return Path(home).expanduser() / name
 
 
 def _cache_folder(name: str) -> Path:

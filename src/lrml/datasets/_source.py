@@ -341,7 +341,7 @@ def open_source(
                 f"{given[0]} is for data files, but {listed[0]!r} is a dataset. Leave it out, or pass a path "
                 f"such as ./{listed[0]} if a file is meant."
             )
-        of_package = listed[0] == EMBEDDED and dataset_status(EMBEDDED, data_home).state == "missing"
+        of_package = listed[0] == EMBEDDED and dataset_status(EMBEDDED, data_home)[0] == "missing"
         found = load_yeast() if of_package else fetch_mulan(str(listed[0]), data_home=data_home)
         return Source([MemoryReader(found)], rows, name)
     kind, files, tables = _sorted(listed, format)

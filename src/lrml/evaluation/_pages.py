@@ -118,8 +118,8 @@ def _tests_table(found: Any, level: float) -> list[_Plain]:
         _number("difference", "first − second"),
         _number("low", "low", explanation=f"of the {level:.0%} interval of the difference"),
         _number("high", "high"),
-        _number("p_value", "p-value", explanation="paired t-test; for F1 by the bootstrap's error"),
-        _number("corrected", "corrected", explanation="p-value after Holm's correction over all rows"),
+        column("p_value", "p-value", "p_value", 4, "paired t-test; for F1 by the bootstrap's error"),
+        column("corrected", "corrected", "p_value", 4, "p-value after Holm's correction over all rows"),
         column("better", "clearly better"),
     ]
     pairs = {pair for group in found.alike for pair in permutations(group, 2)}

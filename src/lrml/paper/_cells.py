@@ -92,11 +92,14 @@ def run_cells(
                 if tell is not None:
                     tell(done, len(named), named[name])
             alone = False
-        except BrokenProcessPool:  # a worker was killed; of several, nobody knows which cell it had
+        except BrokenProcessPool as error:  # a worker was killed; of several, nobody knows which cell it had
             if alone or n_workers == 1:
                 failures[next(name for name in waiting if _read(paths[name]) is None)] = _DIED
             if list(failures.values()).count(_DIED) >= _MOST_DEATHS:
-                raise
+                raise OSError(
+                    "Worker processes die again and again. Free some memory, or run one at a time, --jobs 1, "
+                    "and run again: what is finished is kept."
+                ) from error
             alone = True  # with all of the memory
     found = [(cell, _read(paths[name])) for name, cell in named.items()]
     return [Result(cell, *content) for cell, content in found if content is not None], failures

@@ -149,7 +149,7 @@ def _norms(models: Models, protocol: str, datasets: Sequence[str]) -> Figure:
 def _draw_norms(models: Models, protocol: str, datasets: Sequence[str]) -> Any:
     drawing, panels = _grid(len(datasets))
     for axes, dataset in zip(panels, datasets, strict=True):
-        n_labels = mulan_entries()[dataset].n_labels
+        n_labels = mulan_entries()[dataset]["n_labels"]
         lrml = models.over_theta(protocol, dataset)
         means, spreads = _over_seeds(lrml.values(), _METRIC)
         x = [100 * theta / n_labels for theta in lrml]
@@ -202,7 +202,7 @@ def _convergence(name: str, results: Sequence[Result]) -> Figure:
 def _draw_convergence(results: Sequence[Result]) -> Any:
     drawing, panels = _grid(len(results))
     for axes, result in zip(panels, results, strict=True):
-        n_labels = mulan_entries()[result.cell["dataset"]].n_labels
+        n_labels = mulan_entries()[result.cell["dataset"]]["n_labels"]
         curves = zip(result.values["curves"], excesses(result), _CURVES, strict=True)
         for curve, excess, look in curves:
             below = np.flatnonzero(excess >= FLOOR)

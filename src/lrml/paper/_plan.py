@@ -112,7 +112,7 @@ def _order(cell: Cell) -> tuple[Any, ...]:
 
 def is_at_hand(name: str) -> bool:
     """Whether a dataset can be read without a download."""
-    return name == EMBEDDED or dataset_status(name).state in ("data home", "cache")
+    return name == EMBEDDED or dataset_status(name)[0] in ("data home", "cache")
 
 
 def theta_of(dataset: str, percent: int, protocol: Spec | None = None) -> int:
@@ -125,8 +125,9 @@ def theta_of(dataset: str, percent: int, protocol: Spec | None = None) -> int:
     """
     entry = mulan_entries()[dataset]
     kernel = protocol and _kernel(protocol, dataset)
-    n_features = kernel["n_components"] if kernel else entry.n_attributes
-    return min(round(percent / 100 * entry.n_labels), entry.n_labels, n_features)
+    n_labels: int = entry["n_labels"]
+    n_features: int = kernel["n_components"] if kernel else entry["n_attributes"]
+    return min(round(percent / 100 * n_labels), n_labels, n_features)
 
 
 def _thetas(experiment: Spec, dataset: str, protocol: Spec | None = None) -> list[int]:
@@ -140,7 +141,7 @@ def _kernel(protocol: Spec, dataset: str) -> dict[str, Any] | None:
         return None
     kernel = protocol["kernel"]
     count = kernel["fewer"].get(dataset, kernel["n_components"])
-    return {"gamma": kernel["gamma"], "n_components": min(count, mulan_entries()[dataset].n_train)}
+    return {"gamma": kernel["gamma"], "n_components": min(count, mulan_entries()[dataset]["n_train"])}
 
 
 def _cells(experiment: Spec, protocols: Mapping[str, Spec], datasets: Sequence[str]) -> Iterator[Cell]:

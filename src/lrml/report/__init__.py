@@ -7,7 +7,7 @@ and Jinja2 are imported then.
 
 from lrml.report._figures import canvas, draw_dots, figure, image
 from lrml.report._page import needed, page, page_style, render_html
-from lrml.report._tables import column, rounded, table
+from lrml.report._tables import column, rounded, shown_cell, table
 
 __all__ = ["canvas", "column", "draw_dots", "figure", "image", "needed", "page", "page_style", "render_html"]
-__all__ += ["rounded", "table"]
+__all__ += ["rounded", "shown_cell", "table"]

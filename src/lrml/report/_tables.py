@@ -14,6 +14,7 @@ _DIGITS, _DECIMALS = 10, 12
 _MISSING = "–"
 # A page holds so many rows of a table: labels may be tens of thousands, and a page should open at once.
 _MOST_ROWS = 3_000
+_LEAST_P = 0.0001  # four digits would make a 0 of smaller ones
 _LONG = 24  # characters of a cell, beyond which it may have several lines
 
 
@@ -41,7 +42,7 @@ def rounded(value: Any) -> Any:
 def column(
     key: str, title: str, kind: str = "text", digits: int | None = None, explanation: str | None = None
 ) -> Plain:
-    """Describe a column; ``kind`` is "text", "integer", "number" or "seconds"."""
+    """Describe a column; ``kind`` is "text", "integer", "number", "seconds" or "p_value"."""
     return {"key": key, "title": title, "kind": kind, "digits": digits, "help": explanation}
 
 
@@ -84,15 +85,19 @@ def shown_table(table: Mapping[str, Any]) -> Plain:
 def _cells(row: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for column in table["columns"]:
         words = column["kind"] == "text"
-        text = _shown(row[column["key"]], column)
+        text = shown_cell(row[column["key"]], column)
+        text = text if words else text.replace("-", "−")
         looks = "words" * words, "long" * (len(text) > _LONG), "best" * (column["key"] in row["_best"])
         yield text, " ".join(filter(None, looks))
 
 
-def _shown(value: Any, column: Mapping[str, Any]) -> str:
+def shown_cell(value: Any, column: Mapping[str, Any]) -> str:
+    """Return the text of a cell, with an ASCII minus."""
     if value is None:
         return _MISSING
-    if column["kind"] == "text":
+    if column["kind"] == "text" or isinstance(value, str):
         return str(value)
+    if column["kind"] == "p_value" and value < _LEAST_P:
+        return "< .0001"
     digits = ",.0" if column["kind"] == "integer" else f".{column['digits']}"
-    return f"{value:z{digits}f}".replace("-", "−")  # "z" turns a rounded −0.0000 into 0.0000
+    return f"{value:z{digits}f}"  # "z" turns a rounded −0.0000 into 0.0000
