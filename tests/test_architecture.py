@@ -17,14 +17,14 @@ import lrml
 SOURCE = Path(lrml.__file__).parent
 NUMERIC_HALF = {
     *("core", "solvers", "estimators", "engines", "theory", "completion", "text", "inspection", "displays"),
-    *("metrics", "model_selection", "thresholds", "blocks", "_ranking", "_door"),
+    *("metrics", "model_selection", "thresholds", "blocks", "_ranking", "_measures", "_door"),
 }
 
 CEILINGS = {
-    "lines": 29_155,
-    "files": 125,
-    "lines of the numeric half": 18_229,
-    "records": 111,
+    "lines": 29_162,
+    "files": 126,
+    "lines of the numeric half": 18_339,
+    "records": 112,
     "numeric constants": 139,
 }
 LONGEST = 500

@@ -62,6 +62,7 @@ def test_the_page_about_gpus_runs_on_a_cpu() -> None:
         "docs/extreme.md",
         "docs/sklearn.md",
         "docs/models.md",
+        "docs/metrics.md",
     ],
 )
 def test_python_blocks_run_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ def test_worst_labels_and_what_has_no_value():
     assert found.left_out["roc_auc_samples"] == 3
     plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert plain["metrics"]["roc_auc_samples"] == {"value": None, "low": None, "high": None}
-    same = assess([[1], [0], [0], [0]], np.full((4, 1), 7.0), n_bootstrap=0).reliability
+    same = assess([[1], [0], [0], [0]], np.full((4, 1), 7.0), threshold=0.5, n_bootstrap=0).reliability
     assert same.bins == [{"low": 7.0, "high": 7.0, "score": 7.0, "count": 4, "frequency": 0.25}]
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import warnings
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +16,13 @@ import sklearn.metrics as skm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from lrml import _ranking
+from lrml import _ranking, metrics
 from lrml.estimators import MLFro, TopK
 from lrml.metrics import (
+    METRICS,
     evaluate,
     f1_macro,
     f1_micro,
@@ -24,6 +30,7 @@ from lrml.metrics import (
     label_propensities,
     label_ranking_average_precision,
     precision_at_k,
+    propensity_scored_ndcg_at_k,
     propensity_scored_precision_at_k,
     roc_auc_samples,
 )
@@ -149,7 +156,7 @@ def test_labels_of_any_form(form):
     Y.flags.writeable = S.flags.writeable = False
     labels = form(Y)
     before = (labels.format, labels.nnz) if sp.issparse(labels) else None
-    assert evaluate(labels, S) == evaluate(Y, S)
+    assert evaluate(labels, S, threshold=0.5) == evaluate(Y, S, threshold=0.5)
     expected = propensity_scored_precision_at_k(Y, S, 2, np.ones(6))
     assert propensity_scored_precision_at_k(labels, S, 2, np.ones(6)) == expected
     assert before is None or (labels.format, labels.nnz) == before
@@ -160,8 +167,9 @@ def test_scores_of_any_form(form):
     Y, S = make(30, 6)
     S = np.clip(np.rint(3 * S), 0, 1 if form == "bool" else 9)
     Y.flags.writeable = S.flags.writeable = False
-    assert evaluate(Y, SCORES[form](S)) == evaluate(Y, S)
-    assert evaluate(Y[::-1], SCORES[form](S[::-1])) == pytest.approx(evaluate(Y, S))
+    expected = evaluate(Y, S, threshold=0.5)
+    assert evaluate(Y, SCORES[form](S), threshold=0.5) == expected
+    assert evaluate(Y[::-1], SCORES[form](S[::-1]), threshold=0.5) == pytest.approx(expected)
 
 
 def test_threshold_is_compared_in_the_precision_of_the_scores():
@@ -179,18 +187,18 @@ def test_threshold_is_compared_in_the_precision_of_the_scores():
 def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch, entries, dtype):
     Y, S = make(53, 7, density=0.15, ties=True)
     S = S.astype(dtype)
-    expected = evaluate(Y, S)
+    expected = evaluate(Y, S, threshold=0.5)
     dense_rows, toarray = [], sp.csr_array.toarray
     monkeypatch.setattr(
         sp.csr_array, "toarray", lambda self: dense_rows.append(self.shape[0]) or toarray(self)
     )
     monkeypatch.setattr(_ranking, "_BLOCK_ENTRIES", entries)
     for labels in (Y, sp.csc_array(Y)):
-        result = evaluate(labels, S)
+        result = evaluate(labels, S, threshold=0.5)
         for name, values in expected.per_example.items():
             np.testing.assert_array_equal(result.per_example[name], values)
         assert result == expected
-        assert f1_micro(labels, S) == expected["f1_micro"]
+        assert f1_micro(labels, S, 0.5) == expected["f1_micro"]
     assert max(dense_rows) == min(53, max(1, entries // 7))  # a sparse Y is dense in blocks only
 
 
@@ -221,6 +229,157 @@ def test_evaluate_is_the_metrics_one_by_one():
         assert names == [f"precision_at_{k}" for k in usual]
 
 
+# ---- all of them ----
+
+
+def best_of(y, s, k):
+    """The k best labels, the lower index first among equals."""
+    return sorted(range(len(s)), key=lambda j: -s[j])[:k]
+
+
+def mean_of_told(values):
+    told = [value for value in values if not np.isnan(value)]
+    return np.mean(told) if told else np.nan
+
+
+def by_formula(Y, S, k):
+    """The metrics at k, written out label by label."""
+    rows = [(y, best_of(y, s, k)) for y, s in zip(Y.tolist(), S.tolist(), strict=True)]
+    hits = [sum(y[j] for j in best) for y, best in rows]
+    n = [sum(y) for y, _ in rows]
+    dcg = [sum(y[j] / np.log2(2 + r) for r, j in enumerate(best)) for y, best in rows]
+    ideal = [sum(1 / np.log2(2 + r) for r in range(min(k, m))) for m in n]
+    each = {
+        "precision": [h / k for h in hits],
+        "recall": [h / m if m else np.nan for h, m in zip(hits, n, strict=True)],
+        "r_precision": [h / min(k, m) if m else np.nan for h, m in zip(hits, n, strict=True)],
+        "f1": [2 * h / (k + m) for h, m in zip(hits, n, strict=True)],
+        "ndcg": [d / i if i else np.nan for d, i in zip(dcg, ideal, strict=True)],
+    }
+    chosen = np.zeros_like(Y)
+    for i, (_, best) in enumerate(rows):
+        chosen[i, best] = 1
+    found = {f"{name}_at_{k}": mean_of_told(values) for name, values in each.items()}
+    labels = {"zero_division": 0, "average": "macro", "labels": range(Y.shape[1])}
+    for share, score in (
+        ("precision", skm.precision_score),
+        ("recall", skm.recall_score),
+        ("f1", skm.f1_score),
+    ):
+        found[f"{share}_macro_at_{k}"] = np.mean(
+            [score(Y[:, j], chosen[:, j], zero_division=0) for j in labels["labels"]]
+        )
+    return found | {f"coverage_at_{k}": np.mean((Y * chosen).any(axis=0))}
+
+
+def by_scikit_learn(Y, S, cut):
+    P, rows, columns = (cut <= S).astype(int), list(zip(Y, S, strict=True)), list(zip(Y.T, S.T, strict=True))
+    both, some = ((lambda y: 0 < y.sum() < len(y)), np.any)
+    ranked = {
+        "label_ranking_average_precision": (rows, some, skm.label_ranking_average_precision_score, True),
+        "label_ranking_loss": (rows, both, skm.label_ranking_loss, True),
+        "coverage_error": (rows, some, skm.coverage_error, True),
+        "roc_auc_samples": (rows, both, skm.roc_auc_score, False),
+        "roc_auc_macro": (columns, both, skm.roc_auc_score, False),
+        "roc_auc_micro": ([(Y.ravel(), S.ravel())], both, skm.roc_auc_score, False),
+        "average_precision_macro": (columns, some, skm.average_precision_score, False),
+        "average_precision_micro": ([(Y.ravel(), S.ravel())], some, skm.average_precision_score, False),
+    }
+    found = {
+        name: mean_of_told([score([y], [s]) if of_rows else score(y, s) for y, s in pairs if told(y)])
+        for name, (pairs, told, score, of_rows) in ranked.items()
+    }
+    found |= {"hamming_loss": skm.hamming_loss(Y, P), "accuracy": skm.accuracy_score(Y, P)}
+    for share in ("precision", "recall", "f1", "jaccard"):
+        score = partial(getattr(skm, f"{share}_score"), zero_division=0)
+        for average in ("samples", "micro", "macro"):
+            found[f"{share}_{average}"] = score(Y, P, average=average)
+    return found
+
+
+@settings(deadline=None, max_examples=40)
+@given(labels_and_scores(max_labels=7), st.data())
+def test_every_metric_is_scikit_learns_or_its_formula(case, data):
+    Y, S = case
+    if Y.shape[1] == 1:  # a single column is one binary problem for scikit-learn
+        Y, S = np.hstack([Y, 1 - Y]), np.hstack([S, -S])
+    k, cut = data.draw(st.integers(1, Y.shape[1])), data.draw(st.integers(-3, 3))
+    expected = by_formula(Y, S, k) | by_scikit_learn(Y, S, cut)
+    assert {name.replace(f"at_{k}", "at_k") for name in expected} == set(METRICS)
+    told = [name for name, value in expected.items() if not np.isnan(value)]
+    found = evaluate(Y, S, metrics=told, threshold=cut)
+    assert found == pytest.approx({name: expected[name] for name in told}, abs=1e-12)
+    for name in set(expected) - set(told):
+        with pytest.raises(ValueError, match=f"^{name} has no value"):
+            evaluate(Y, S, metrics=[name])
+
+
+def test_a_name_of_scikit_learns_is_its_number():
+    """Whoever changes from our searches to scikit-learn's, or back, keeps the number."""
+    Y, S = make(40, 6)
+    model = SimpleNamespace(predict=lambda X: (S >= 0.4).astype(int))
+    shared = set(METRICS) & set(skm.get_scorer_names())
+    assert shared > {"accuracy", "f1_micro", "f1_macro", "f1_samples", "jaccard_macro", "recall_micro"}
+    for name in shared:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = skm.get_scorer(name)._score_func(Y, model.predict(S), **skm.get_scorer(name)._kwargs)
+        assert getattr(metrics, name)(Y, S, 0.4) == pytest.approx(expected), name
+
+
+@given(labels_and_scores(), st.integers(0, 2**16))
+def test_unknown_labels_do_not_count(case, seed):
+    """A row is judged by its known labels alone, a label by the rows in which it is known."""
+    Y, S = case
+    known = np.random.default_rng(seed).random(Y.shape) < 0.6
+    hidden = np.where(known, Y, np.nan)
+    for given_labels in (hidden, sp.csr_array(hidden)) if known.any() else ():
+        for name in ("recall_at_k", "ndcg_at_k", "f1_at_k", "r_precision_at_k", "precision_at_k"):
+            values = getattr(metrics, name)(given_labels, S, 1, per_example=True)
+            for row, value in enumerate(values):
+                y, s = Y[row, known[row]][None], S[row, known[row]][None]
+                alone = getattr(metrics, name)(y, s, 1, per_example=True)[0] if y.size else np.nan
+                np.testing.assert_allclose(value, alone)
+        for name in set(METRICS) & set(by_scikit_learn(np.eye(2), np.eye(2), 1)):
+            if METRICS[name].finish is None and METRICS[name].over != "cells":
+                cut = (0,) if METRICS[name].needs_cut else ()
+                turn = np.transpose if METRICS[name].over == "labels" else np.asarray
+                metric = getattr(metrics, name)
+                values = metric(given_labels, S, *cut, per_example=True)
+                for y, s, told, value in zip(turn(Y), turn(S), turn(known), values, strict=True):
+                    alone = turn(y[told][None]), turn(s[told][None])
+                    expected = metric(*alone, *cut, per_example=True)[0] if told.any() else np.nan
+                    np.testing.assert_allclose(value, expected)
+        cells = Y[known][None], S[known][None]
+        for name in ("f1_micro", "precision_micro", "recall_micro", "jaccard_micro"):
+            metric = getattr(metrics, name)
+            assert metric(given_labels, S, 0) == pytest.approx(metric(*cells, 0))
+
+
+def test_the_cut_is_the_models():
+    """Margins have another cut than 0.5, which only the model knows."""
+    X, Y = np.random.default_rng(0).standard_normal((60, 4)), make(60, 5, density=0.4)[0]
+    model = MLFro(1.0, loss="squared_hinge", threshold=-0.3).fit(X, Y)
+    S = model.decision_function(X)
+    expected = evaluate(Y, S, threshold=-0.3)
+    pipeline = make_pipeline(StandardScaler(with_mean=False, with_std=False), model).fit(X, Y)
+    for fitted in (model, pipeline):
+        assert evaluate(fitted, X, Y) == expected
+    assert expected["f1_micro"] == skm.f1_score(Y, model.predict(X), average="micro")
+    assert evaluate(model, X, Y, threshold=0.2) == evaluate(Y, S, threshold=0.2) != expected
+    for refused in (f1_micro, hamming_loss, evaluate):
+        with pytest.raises(ValueError, match=r"^threshold .*no probabilities"):
+            refused(Y, S)
+    assert evaluate(Y, S, metrics=["ndcg_at_k"], ks=[2]).keys() == {"ndcg_at_2"}  # needs no cut
+    with pytest.raises(TypeError, match="no threshold_"):
+        evaluate(MLFro(1.0), X, Y)
+    with pytest.raises(TypeError, match="a fitted model, X and Y"):
+        evaluate(Y)
+    for wrong in ("f1", "ndcg_at_9", "ndcg_at_0"):
+        with pytest.raises(ValueError, match=wrong.replace("0", "")):
+            evaluate(Y, S, metrics=[wrong])
+
+
 # ---- errors ----
 
 
@@ -229,7 +388,7 @@ def test_evaluate_is_the_metrics_one_by_one():
 def test_every_metric_says_which_cell_is_wrong(metric, container, monkeypatch):
     monkeypatch.setattr(_ranking, "_BLOCK_ENTRIES", 6)
     Y, S = np.eye(3, 6), np.zeros((3, 6))
-    for bad in (2.0, -1.0, 0.5, np.nan):
+    for bad in (2.0, -1.0, 0.5):
         Y[1, 5] = bad
         with pytest.raises(ValueError, match=rf"^Y .* {bad} at row 1, column 5"):
             metric(container(Y), S)
@@ -252,8 +411,6 @@ def test_every_metric_says_which_cell_is_wrong(metric, container, monkeypatch):
         ([["rain", "snow"]], [[0.1, 0.2]], TypeError, "^Y .*<U4"),
         ([[0, 1]], [[0.1, 1j]], TypeError, "^S .*complex128"),
         (np.eye(1, 2), pd.DataFrame({"a": [1], "b": [None]}, dtype="Int64"), TypeError, "^S .*object"),
-        (pd.DataFrame({"a": [1, None]}, dtype="Int64"), np.zeros((2, 1)), ValueError, "^Y .* nan at row 1"),
-        (pl.DataFrame({"a": [1, None]}), np.zeros((2, 1)), ValueError, "^Y .* nan at row 1, column 0"),
     ],
 )
 def test_no_labels_or_no_scores(Y, S, error, where):
@@ -291,9 +448,19 @@ def test_the_best_labels_are_enough_for_precision(case, seed, sparse_labels):
         # By the definition: hits over propensities, and the best choice of k labels of every row.
         found = sum(Y[i, j] / propensities[j] for i in range(n) for j in columns[i, :k])
         most = sum(np.sort(Y[i] / propensities)[::-1][:k].sum() for i in range(n))
+        # And with the discount of the rank, each row over the best gain without propensities.
+        gain = 1 / np.log2(np.arange(2, k + 2))
+        ideal = [gain[: int(y.sum())].sum() or 1.0 for y in Y]
+        discounted = sum((Y[i] / propensities)[columns[i, :k]] @ gain / ideal[i] for i in range(n))
+        best = sum(np.sort(Y[i] / propensities)[::-1][:k] @ gain / ideal[i] for i in range(n))
         for scores in (top, S):
             value = propensity_scored_precision_at_k(given_labels, scores, k, propensities)
             assert value == pytest.approx(found / most)
+            value = propensity_scored_ndcg_at_k(given_labels, scores, k, propensities)
+            assert value == pytest.approx(discounted / best)
+        for name in (name for name in METRICS if name.endswith("_at_k")):
+            metric = getattr(metrics, name)
+            assert metric(given_labels, top, k) == pytest.approx(metric(Y, S, k)), name
 
 
 @pytest.mark.parametrize("classes", [[2, 0, 1], [0, 1, 2], ["cat", "dog", "elk"]])

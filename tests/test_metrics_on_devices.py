@@ -27,7 +27,7 @@ PER_EXAMPLE = {
     "precision_at_k": lambda Y, S, **options: precision_at_k(Y, S, 3, **options),
     "label_ranking_average_precision": label_ranking_average_precision,
     "roc_auc_samples": roc_auc_samples,
-    "hamming_loss": hamming_loss,
+    "hamming_loss": lambda Y, S, **options: hamming_loss(Y, S, 0.5, **options),
 }
 ELSEWHERE = places("strict-device1", "torch-cpu", "torch-cuda", "cupy-cuda")
 
@@ -66,12 +66,12 @@ def test_values_are_numpys_and_stay_with_the_scores(case, place):
 @pytest.mark.parametrize("place", ELSEWHERE, indirect=True)
 def test_blocks_are_put_together(case, place, monkeypatch):
     Y, S = case
-    whole = evaluate(put(place, Y), put(place, S))
+    whole = evaluate(put(place, Y), put(place, S), threshold=0.5)
     monkeypatch.setattr(_ranking, "_DEVICE_BLOCK_ENTRIES", 7 * Y.shape[1])
-    blocks = evaluate(put(place, Y), put(place, S))
+    blocks = evaluate(put(place, Y), put(place, S), threshold=0.5)
     assert blocks == whole
     for name, values in blocks.per_example.items():
-        assert_same(values, evaluate(Y, S).per_example[name], place, atol=1e-14)
+        assert_same(values, evaluate(Y, S, threshold=0.5).per_example[name], place, atol=1e-14)
 
 
 @pytest.mark.parametrize("place", ELSEWHERE, indirect=True)

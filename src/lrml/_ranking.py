@@ -5,7 +5,8 @@ Everything follows the scores: a block lives in their namespace and on their dev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -107,10 +108,11 @@ class Block:
     A cell is a place in the sorted rows, counted through the whole block.
     """
 
-    def __init__(self, relevant: Array, scores: Array, known: Array | None = None) -> None:
+    def __init__(self, relevant: Array, scores: Array, known: Array | None = None, cut: Any = None) -> None:
         self.relevant = relevant
         self.scores = scores
         self.known = known  # None if all labels are
+        self.cut = cut
         self.n_relevant = count(relevant, axis=1)
 
     @property
@@ -118,21 +120,50 @@ class Block:
         """How many labels of each row are known: one number if all are."""
         return self.scores.shape[1] if self.known is None else count(self.known, axis=1)
 
-    def reaching(self, threshold: Array) -> Array:
-        """Which labels are predicted, among the known ones."""
-        predicted = self.scores >= threshold
-        return predicted if self.known is None else predicted & self.known
+    def answered(self, values: Vector) -> Vector:
+        """Return values of the rows, NaN for a row without known labels."""
+        if self.known is None:
+            return values
+        xp = namespace(values)
+        return xp.where(self.n_known > 0, values, xp.nan)
+
+    @cached_property
+    def predicted(self) -> Array:
+        """Which of the known labels are predicted: those whose scores reach the cut."""
+        return self._known_ones(self.scores >= self.cut)
+
+    @cached_property
+    def row_counts(self) -> Counts:
+        """The counts of each row."""
+        return Counts.of(self.relevant, self.predicted, axis=1)
+
+    @cached_property
+    def columns(self) -> Array:
+        """Columns by decreasing score, the lower one first among equals."""
+        # The sum makes one zero of both, which a sort by bits would tell apart.
+        xp = namespace(self.scores)
+        return xp.argsort(self.scores + 0.0, axis=1, descending=True, stable=True)
+
+    def top(self, k: int) -> Array:
+        """Which of the known labels are among the k with the largest scores."""
+        place = namespace(self.columns).argsort(self.columns, axis=1)
+        return self._known_ones(place < k)
+
+    def counts_at(self, k: int) -> Counts:
+        """Count for each label what the k with the largest scores in every row come to."""
+        return Counts.of(self.relevant, self.top(k), axis=0)
+
+    def _known_ones(self, cells: Array) -> Array:
+        return cells if self.known is None else cells & self.known
 
     @cached_property
     def by_score(self) -> tuple[Array, Array]:
         """Relevance by decreasing score, in any order among equals; and where a new score begins."""
         xp = namespace(self.scores)
-        # The sum makes one zero of both, which a sort by bits would tell apart.
-        order = xp.argsort(self.scores + 0.0, axis=1, descending=True, stable=True)
-        descending = xp.take_along_axis(self.scores, order, axis=1)
+        descending = xp.take_along_axis(self.scores, self.columns, axis=1)
         begins = xp.ones_like(self.relevant)
         begins[:, 1:] = descending[:, 1:] != descending[:, :-1]
-        return xp.take_along_axis(self.relevant, order, axis=1), begins
+        return xp.take_along_axis(self.relevant, self.columns, axis=1), begins
 
     @cached_property
     def hits(self) -> Array:
@@ -221,16 +252,49 @@ class HostBlock(Block):
         return np.bincount(row, weights=values, minlength=len(self.n_relevant))
 
 
+class TopRows:
+    """Rows of which only the best labels are known, as a block for metrics at k, on the host."""
+
+    def __init__(self, relevant: Any, columns: _Counts, hits: npt.NDArray[np.bool_]) -> None:
+        self.relevant = relevant  # dense or CSR
+        self.columns = columns
+        self.hits = hits
+        self.n_relevant = np.asarray((relevant != 0).sum(axis=1)).ravel()
+
+    def answered(self, values: Vector) -> Vector:
+        """Return values of the rows: all labels are known."""
+        return values
+
+    def counts_at(self, k: int) -> Counts:
+        """Count for each label what the k best ones in every row come to."""
+        columns, n_labels = self.columns[:, :k], self.relevant.shape[1]
+        hits, predicted = (
+            np.bincount(c, minlength=n_labels) for c in (columns[self.hits[:, :k]], columns.ravel())
+        )
+        return Counts(hits, predicted, np.asarray((self.relevant != 0).sum(axis=0)).ravel())
+
+
 class LabelledScores(NamedTuple):
-    """Labels (dense or CSR), 0 where unknown, and dense scores of the same shape."""
+    """Labels (dense or CSR), 0 where unknown, dense scores of the same shape, and where they are cut."""
 
     labels: Any
     scores: Array
     unknown: Any = None  # None if all are known, else of bool, dense or CSR
+    cut: Any = None
 
     @property
     def n_labels(self) -> int:
         return int(self.scores.shape[1])
+
+    def over(self, what: str) -> LabelledScores:
+        """Return the same cells with a row for each row, for each label, or with one for all "cells"."""
+        if what == "rows":
+            return self
+        cells = self[:3]
+        if what == "labels":
+            return LabelledScores(*(part if part is None else _csr_or_dense(part.T) for part in cells))
+        shape = 1, math.prod(self.scores.shape)
+        return LabelledScores(*(None if part is None else _reshaped(part, shape) for part in cells))
 
     def blocks(self) -> Iterator[Block]:
         """Check and yield blocks of rows, the only place where sparse labels become dense."""
@@ -245,56 +309,72 @@ class LabelledScores(NamedTuple):
             known = None if self.unknown is None else ~place.asarray(dense(self.unknown[rows, :]))
             if known is not None:  # ranked below all others, they push no other label down
                 scores = place.xp.where(known, scores, -np.inf)
-            yield kind(place.asarray(relevant), scores, known)
+            yield kind(place.asarray(relevant), scores, known, self.cut)
 
 
-Measure: TypeAlias = Callable[[Block], Vector]
+def _csr_or_dense(matrix: Any) -> Any:
+    return matrix.tocsr() if is_sparse(matrix) else matrix
 
 
-def measure(data: LabelledScores, *measures: Measure) -> list[Vector]:
-    """Per-example values of each measure, over all the blocks."""
-    values = [[measure(block) for measure in measures] for block in data.blocks()]
-    return [namespace(data.scores).concat(column) for column in zip(*values, strict=True)]
+def _reshaped(matrix: Any, shape: tuple[int, int]) -> Any:
+    if is_sparse(matrix):
+        return matrix.tocoo().reshape(shape).tocsr()
+    return namespace(matrix).reshape(matrix, shape)
 
 
-class LabelCounts(NamedTuple):
-    """Counts per label: what the F1 measures and the Hamming loss need from a prediction."""
+class Counts(NamedTuple):
+    """How many cells are hits, predicted and relevant: of each row, of each label, or of all together.
 
-    hits: _Counts
-    predicted: _Counts
-    positives: _Counts
+    Shares of nothing are 0, as with scikit-learn's ``zero_division=0``.
+    """
 
-    @classmethod
-    def of(cls, relevant: Array, predicted: Array) -> LabelCounts:
-        return cls(*(count(cells, axis=0) for cells in (relevant & predicted, predicted, relevant)))
-
-    @classmethod
-    def of_scores(cls, Y: Matrix, S: Matrix, threshold: npt.ArrayLike) -> LabelCounts:
-        data = check_labelled_scores(Y, S)
-        cut = check_threshold(threshold, data)
-        return cls.total(cls.of(block.relevant, block.scores >= cut) for block in data.blocks())
+    hits: Any
+    predicted: Any
+    relevant: Any
 
     @classmethod
-    def total(cls, parts: Iterable[LabelCounts]) -> LabelCounts:
+    def of(cls, relevant: Array, predicted: Array, axis: int = 0) -> Counts:
+        return cls(*(count(cells, axis=axis) for cells in (relevant & predicted, predicted, relevant)))
+
+    @classmethod
+    def total(cls, parts: Iterable[Counts]) -> Counts:
         """Add up the counts of blocks, and bring the sums to the host."""
         return cls(*to_numpy(sum((namespace(*part).stack(part) for part in parts), start=0)))
 
     @property
-    def wrong(self) -> int:
-        """False positives and false negatives over all labels."""
-        return int(np.sum(self.predicted + self.positives - 2 * self.hits))
+    def together(self) -> Counts:
+        """The counts of all labels together."""
+        return Counts(*(part.sum(axis=0) for part in self))
 
     @property
-    def f1_micro(self) -> float:
-        return float(2 * self.hits.sum() / max(int(self.predicted.sum() + self.positives.sum()), 1))
+    def precision(self) -> Any:
+        return _share(self.hits, self.predicted)
 
     @property
-    def f1_macro(self) -> float:
-        return float(np.mean(2 * self.hits / np.maximum(self.predicted + self.positives, 1)))
+    def recall(self) -> Any:
+        return _share(self.hits, self.relevant)
+
+    @property
+    def f1(self) -> Any:
+        return _share(2 * self.hits, self.predicted + self.relevant)
+
+    @property
+    def jaccard(self) -> Any:
+        return _share(self.hits, self.predicted + self.relevant - self.hits)
+
+    @property
+    def wrong(self) -> Any:
+        """False positives and false negatives."""
+        return self.predicted + self.relevant - 2 * self.hits
 
 
-def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, npt.NDArray[np.bool_]]:
-    """Return the columns of the k best labels of every row, and whether they are relevant, on the host."""
+def _share(part: Any, whole: Any) -> Any:
+    xp, below = namespace(part), float64(whole)
+    return float64(part) / xp.where(below > 0, below, 1.0)
+
+
+def top_rows(Y: Matrix, top: TopK, k: int) -> TopRows:
+    """Return the k best labels of every row beside the labels of these rows, on the host."""
     columns, labels = np.asarray(to_host(top.labels)), as_labels(Y)
     if labels.ndim != 2 or columns.ndim != 2 or len(columns) != labels.shape[0] or columns.size == 0:
         raise ValueError(
@@ -317,7 +397,7 @@ def hits_of(Y: Matrix, top: TopK, k: int) -> tuple[_Counts, npt.NDArray[np.bool_
         found = found.toarray() if is_sparse(found) else found
     else:
         found = to_numpy(home.xp.take_along_axis(labels, home.asarray(chosen, "int64"), axis=1))
-    return chosen, _check_binary(found, 0)
+    return TopRows(to_host(labels), chosen, _check_binary(found, 0))
 
 
 def _names_of_columns(top: TopK, frame: Any, n_labels: int) -> list[Any] | None:
@@ -378,8 +458,20 @@ def _as_array(value: Matrix, name: str) -> Array:
 
 
 def check_threshold(threshold: Any, data: LabelledScores) -> Array:
-    """Return a threshold where the scores are, and in their precision, which NumPy may lack."""
+    """Return a threshold where the scores are, and in their precision, which NumPy may lack.
+
+    None is 0.5 for scores in [0, 1]; others have no cut of their own.
+    """
     place = Place.of(data.scores)
+    if threshold is None:
+        xp, threshold = place.xp, 0.5
+        low, high = (float(end) for end in (xp.min(data.scores), xp.max(data.scores)))
+        if math.isfinite(high - low) and (low < 0 or high > 1):
+            raise ValueError(
+                f"threshold is not given, but scores from {low:.4g} to {high:.4g} are no probabilities, and "
+                "where to cut them is for the model to say. Pass the model and its rows, "
+                "evaluate(model, X, Y), or threshold=model.threshold_."
+            )
     cut: npt.NDArray[Any] = np.asarray(to_host(threshold), data.scores.dtype if place.is_host else np.float64)
     if cut.shape not in ((), (data.n_labels,)) or np.isnan(cut).any():
         raise ValueError(

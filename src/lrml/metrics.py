@@ -1,68 +1,73 @@
-"""Multi-label metrics: precision at k, average precision, AUC, Hamming loss, two F1s, and propensities.
+"""Multi-label metrics, each declared once: of the k best labels, of rankings, of decisions.
 
-Labels Y ∈ {0, 1}ⁿˣᴸ are compared with scores S ∈ ℝⁿˣᴸ, one row per example, and averaged over the rows.
-A row on which a metric has no value is *left out* of its mean, and is NaN in its per-example vector:
+Labels Y ∈ {0, 1}ⁿˣᴸ are compared with scores S ∈ ℝⁿˣᴸ, one row per example. Where scikit-learn has a metric,
+the name is its own. What has no value is *left out* of a mean, and NaN in the values per example or label:
 
-===================================  ==============================  =================================
-metric                               rows left out                   ties between scores
-===================================  ==============================  =================================
-``precision_at_k``                   none; 0 without labels          the lower index goes first
-``label_ranking_average_precision``  no relevant label               tied labels share the worst rank
-``roc_auc_samples``                  no relevant or irrelevant one   a tied pair counts one half
-``hamming_loss``                     none                            do not matter
-===================================  ==============================  =================================
+===============================================  ==============================  ==========================
+metrics                                          rows (labels) left out          ties between scores
+===============================================  ==============================  ==========================
+``precision_at_k``, ``f1_at_k``                  none; 0 without labels          the lower index goes first
+``recall_at_k``, ``r_precision_at_k``,           no relevant label               the lower index goes first
+``ndcg_at_k``, ``propensity_scored_…_at_k``
+``label_ranking_average_precision``,             no relevant label               tied labels share the
+``coverage_error``, ``average_precision_…``                                      worst rank
+``label_ranking_loss``                           no relevant or irrelevant one   a tied pair is wrong
+``roc_auc_…``                                    no relevant or irrelevant one   a tied pair counts one half
+``…_macro_at_k``, ``coverage_at_k``              none                            the lower index goes first
+``hamming_loss``, ``accuracy``, and precision,   none; 0/0 is 0                  do not matter
+recall, F1, Jaccard of ``_samples``, ``_micro``,
+``_macro``
+===============================================  ==============================  ==========================
 
-Where scikit-learn has a metric, the name is its own.
-
-The F1 have no value per example. Rows come in blocks, so a sparse Y is never dense as a whole. S may be an
-array of any library of the Array API standard, on any device: values per example stay there, means are
-floats.
+Where Y is NaN a label is unknown: it is neither ranked nor counted, and a row without known labels is left
+out. Rows come in blocks, each sorted once, so a sparse Y is never dense as a whole. S may be an array of any
+library of the Array API standard, on any device: values per example stay there, means are floats.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lrml._measures import (
+    METRICS,
+    Evaluation,
+    Measure,
+    declared,
+    labelled,
+    labels_and_scores,
+    means_of,
+    measures_named,
+    metric,
+    of_best,
+)
 from lrml._ranking import (
     Block,
-    LabelCounts,
+    Counts,
     Matrix,
-    Measure,
     TopK,
+    TopRows,
     Vector,
     as_labels,
-    check_labelled_scores,
     check_threshold,
     count,
     float64,
-    hits_of,
-    measure,
     ratio,
 )
 from lrml._shown import shown
 from lrml.core.arrays import Array, Place, is_sparse, namespace, to_host, to_numpy
-from lrml.core.checks import check_integer
 
-__all__ = [
-    "Evaluation",
-    "evaluate",
-    "f1_macro",
-    "f1_micro",
-    "hamming_loss",
-    "label_propensities",
-    "label_ranking_average_precision",
-    "precision_at_k",
-    "propensity_scored_precision_at_k",
-    "roc_auc_samples",
-]
+# The k best labels of each row
 
 
-def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = False) -> float | Vector:
+@metric()
+def precision_at_k(rows: Block, k: int) -> Vector:
     """Share of relevant labels among the k labels with the largest scores.
 
     ::
@@ -74,10 +79,10 @@ def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = F
     Parameters
     ----------
     Y : array, sparse matrix or frame of shape (n, L)
-        Labels, 1 where relevant and 0 elsewhere.
+        Labels, 1 where relevant and 0 elsewhere, NaN where unknown.
     S : array or frame of shape (n, L), or TopK
-        Finite scores, with the labels in the order of Y; or what ``predict_top_k`` returns, at least k
-        labels.
+        Finite scores, with the labels in the order of Y; or, for metrics at k, what ``predict_top_k``
+        returns, at least k labels.
     k : int
         Number of labels to look at, 1 ≤ k ≤ L.
     per_example : bool, default=False
@@ -88,13 +93,90 @@ def precision_at_k(Y: Matrix, S: Matrix | TopK, k: int, *, per_example: bool = F
     >>> precision_at_k([[1, 0, 1], [0, 1, 0]], [[0.9, 0.2, 0.5], [0.7, 0.7, 0.1]], k=1)
     0.5
     """
-    if isinstance(S, TopK):
-        _, hits = hits_of(Y, S, k)
-        values = Place.of(S.scores).asarray(ratio(count(hits, axis=1), k))
-    else:
-        data = check_labelled_scores(Y, S)
-        (values,) = measure(data, partial(_precision_at, k=check_integer("k", k, 1, data.n_labels)))
-    return values if per_example else _means({"precision_at_k": values})["precision_at_k"]
+    return rows.answered(ratio(_found(rows, k), k))
+
+
+@metric()
+def recall_at_k(rows: Block, k: int) -> Vector:
+    """Share of the relevant labels that are among the k best: hits / |P|, P = {j : y_j = 1}."""
+    return ratio(_found(rows, k), rows.n_relevant)
+
+
+@metric()
+def r_precision_at_k(rows: Block, k: int) -> Vector:
+    """Precision relative to the best possible: hits / min(k, |P|), P = {j : y_j = 1}."""
+    return ratio(_found(rows, k), _at_most(k, rows.n_relevant))
+
+
+@metric()
+def f1_at_k(rows: Block, k: int) -> Vector:
+    """Harmonic mean of precision and recall of each row: 2 hits / (k + |P|).
+
+    With k = 5 it is the "F1@5" of Annif.
+    """
+    return rows.answered(ratio(2 * _found(rows, k), k + rows.n_relevant))
+
+
+@metric()
+def ndcg_at_k(rows: Block, k: int) -> Vector:
+    """Discounted cumulative gain of the k best labels, relative to the best possible.
+
+    ::
+
+        ndcg_k(y, s) = Σ_{r ≤ k} y_(r) / log₂(1 + r)  /  Σ_{r ≤ min(k, |P|)} 1 / log₂(1 + r)
+
+    with y_(r) the relevance of the label of rank r, P = {j : y_j = 1}. Annif's "NDCG" is that of its 10
+    suggestions, and counts a row without relevant labels, which is left out here, as 1.
+    """
+    hits = rows.hits[:, :k]
+    xp, gains = namespace(hits), Place.of(hits).asarray(_discounts(k))
+    return ratio(xp.sum(float64(hits) * gains, axis=1), _ideal(rows, k))
+
+
+def _found(rows: Block | TopRows, k: int) -> Array:
+    return count(rows.hits[:, :k], axis=1)
+
+
+def _at_most(k: int, n_relevant: Array) -> Array:
+    return namespace(n_relevant).where(n_relevant < k, n_relevant, k)
+
+
+def _discounts(k: int) -> npt.NDArray[np.float64]:
+    return np.asarray(1.0 / np.log2(np.arange(2.0, k + 2.0)), dtype=np.float64)
+
+
+def _ideal(rows: Block | TopRows, k: int) -> Vector:
+    """Return the largest discounted gain that each row allows; 0 without relevant labels."""
+    n_relevant = _at_most(k, rows.n_relevant)
+    sums = Place.of(n_relevant).asarray(np.append(0.0, np.cumsum(_discounts(k))))
+    return namespace(n_relevant).take(sums, n_relevant)
+
+
+def _counts_at(rows: Block, k: int) -> Counts:
+    return rows.counts_at(k)
+
+
+def _mean_of_labels(labels: Counts, share: str) -> Any:
+    return np.mean(getattr(labels, share), axis=0)
+
+
+def _hit_once(labels: Counts) -> Any:
+    return np.mean(labels.hits > 0, axis=0)
+
+
+_AT_K = Measure("", _counts_at)
+_TOP = "if the k best labels of each row are predicted; 0/0 is 0, and parameters are as in `precision_at_k`."
+precision_macro_at_k, recall_macro_at_k, f1_macro_at_k = (
+    declared(
+        replace(_AT_K, name=f"{share}_macro_at_k", finish=partial(_mean_of_labels, share=share)),
+        f"Mean {'F1' if share == 'f1' else share} of the labels {_TOP}",
+    )
+    for share in ("precision", "recall", "f1")
+)
+coverage_at_k = declared(
+    replace(_AT_K, name="coverage_at_k", finish=_hit_once),
+    f"Share of the labels that are right at least once {_TOP}",
+)
 
 
 def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
@@ -104,9 +186,9 @@ def label_propensities(Y: Matrix, *, a: float = 0.55, b: float = 1.5) -> Vector:
 
         p_l = 1 / (1 + c (N_l + b)^(−a)),    c = (ln n − 1)(b + 1)^a,    N_l = Σ_i y_il
 
-    Rare labels are forgotten more often than frequent ones. Model and defaults are those of H. Jain, Y.
-    Prabhu and M. Varma (KDD 2016) for Wikipedia; they use a = 0.6 and b = 2.6 for products of Amazon. Y are
-    the labels of at least 3 training rows.
+    Rare labels are forgotten more often than frequent ones. The model is that of H. Jain, Y. Prabhu and M.
+    Varma (KDD 2016). The defaults are what is usual; Wikipedia has a = 0.5 and b = 0.4, and products of
+    Amazon have a = 0.6 and b = 2.6. Y are the labels of at least 3 training rows.
 
     Examples
     --------
@@ -142,49 +224,92 @@ def propensity_scored_precision_at_k(
     >>> round(propensity_scored_precision_at_k(Y, S, 1, [0.8, 0.4, 0.4]), 2)
     0.25
     """
-    if not isinstance(S, TopK):
-        scores = check_labelled_scores(Y, S).scores
-        xp = namespace(scores)
-        columns = xp.argsort(-scores + 0.0, axis=1, stable=True)  # the sum makes one zero of both
-        S = TopK(columns, xp.take_along_axis(scores, columns, axis=1))
-    chosen, hits = hits_of(Y, S, k)
-    labels = as_labels(to_host(Y))
+    return _propensity_scored(Y, S, k, propensities, discounted=False)
+
+
+def propensity_scored_ndcg_at_k(Y: Matrix, S: Matrix | TopK, k: int, propensities: npt.ArrayLike) -> float:
+    """Discounted cumulative gain at k in which a rare label counts more, relative to the best possible.
+
+    As `propensity_scored_precision_at_k`, with the gain of rank r over log₂(1 + r), and sums of rows over
+    what `ndcg_at_k` divides by.
+    """
+    return _propensity_scored(Y, S, k, propensities, discounted=True)
+
+
+def _propensity_scored(
+    Y: Matrix, S: Matrix | TopK, k: int, propensities: npt.ArrayLike, *, discounted: bool
+) -> float:
     p = np.asarray(to_host(propensities), dtype=np.float64)
-    if p.shape != (labels.shape[1],) or not np.all((p > 0) & (p <= 1)):
-        raise ValueError(f"propensities are {shown(p)}. Pass {labels.shape[1]} numbers in (0, 1].")
-    row, column = labels.nonzero()
-    worth = 1.0 / p[column]
-    worth = worth[np.lexsort((-worth, row))]  # the most valuable labels of each row first
-    most = float(np.sum(worth[np.arange(len(row)) - np.searchsorted(row, row) < k]))
+
+    def gains(rows: Block | TopRows, k: int) -> Any:
+        """Return the gain of the rows, and the largest possible one."""
+        relevant = to_host(rows.relevant)
+        if p.shape != (relevant.shape[1],) or not np.all((p > 0) & (p <= 1)):
+            raise ValueError(f"propensities are {shown(p)}. Pass {relevant.shape[1]} numbers in (0, 1].")
+        ranks = _discounts(k) if discounted else np.ones(k)
+        found = to_numpy(rows.hits[:, :k]) / p[to_numpy(rows.columns[:, :k])] @ ranks
+        row, column = relevant.nonzero()
+        worth = 1.0 / p[column]
+        worth = worth[np.lexsort((-worth, row))]  # the most valuable labels of each row first
+        rank = np.arange(len(row)) - np.searchsorted(row, row)
+        best = np.bincount(row[rank < k], worth[rank < k] * ranks[rank[rank < k]], len(found))
+        whole = to_numpy(_ideal(rows, k)) if discounted else 1.0
+        return np.array([np.sum(ratio(part, whole + (best == 0))) for part in (found, best)])
+
+    found, most = sum(of_best(Y, S, k, gains))
     if most == 0:
         raise ValueError("no row of Y has a relevant label, so there is nothing to find. Check Y.")
-    return float(np.sum(1.0 / p[chosen[hits]])) / most
+    return float(found) / float(most)
 
 
-def label_ranking_average_precision(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
-    """Label ranking average precision: the mean precision of the ranking at each relevant label.
+# Rankings of the labels of each row, of the rows of each label, or of all cells
+
+
+@metric()
+def label_ranking_average_precision(rows: Block) -> Vector:
+    """Return the mean precision of the ranking at each relevant label.
 
     ::
 
         ap(y, s) = (1/|P|) Σ_{j ∈ P} |{i ∈ P : s_i ≥ s_j}| / |{i : s_i ≥ s_j}|,    P = {j : y_j = 1}
 
     A row without relevant labels, to which scikit-learn gives 1, is left out: NaN. Parameters are as in
-    `precision_at_k`.
+    `precision_at_k`. scikit-learn's "average_precision" is another number, here `average_precision_macro`.
 
     Examples
     --------
-    >>> round(label_ranking_average_precision([[1, 0, 1], [0, 0, 0]], [[0.9, 0.8, 0.1], [0.3, 0.2, 0.1]]), 4)
+    >>> Y, S = [[1, 0, 1], [0, 0, 0]], [[0.9, 0.8, 0.1], [0.3, 0.2, 0.1]]
+    >>> round(label_ranking_average_precision(Y, S), 4)
     0.8333
     """
-    (values,) = measure(check_labelled_scores(Y, S), _ranking_precision)
-    return (
-        values
-        if per_example
-        else _means({"label_ranking_average_precision": values})["label_ranking_average_precision"]
-    )
+    found, _, worst = rows.ranks
+    return ratio(rows.sum_over_relevant(found / worst), rows.n_relevant)
 
 
-def roc_auc_samples(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float | Vector:
+@metric(lower_is_better=True)
+def label_ranking_loss(rows: Block) -> Vector:
+    """Share of the pairs of a relevant and an irrelevant label in the wrong order, or with equal scores.
+
+    A row without such a pair, to which scikit-learn gives 0, is left out.
+    """
+    found, _, worst = rows.ranks
+    return ratio(rows.sum_over_relevant(worst - found), _pairs(rows))
+
+
+@metric(lower_is_better=True)
+def coverage_error(rows: Block) -> Vector:
+    """How far down the ranking the last relevant label is: max_{j ∈ P} |{i : s_i ≥ s_j}|, P = {j : y_j = 1}.
+
+    A row without relevant labels, to which scikit-learn gives 0, is left out.
+    """
+    xp = namespace(rows.scores)
+    least = xp.min(xp.where(rows.relevant, rows.scores, xp.inf), axis=1)
+    covered = float64(count(rows.scores >= least[:, None], axis=1))
+    return xp.where(rows.n_relevant > 0, covered, xp.nan)
+
+
+@metric()
+def roc_auc_samples(rows: Block) -> Vector:
     """Area under the ROC curve of each example: the share of pairs of labels in the right order.
 
     ::
@@ -192,20 +317,49 @@ def roc_auc_samples(Y: Matrix, S: Matrix, *, per_example: bool = False) -> float
         auc(y, s) = 1/(|P| |N|) Σ_{i ∈ P, j ∈ N} ( [s_i > s_j] + ½ [s_i = s_j] )
 
     with P = {j : y_j = 1} and N = {j : y_j = 0}, as ``sklearn.metrics.roc_auc_score(Y, S,
-    average="samples")``. A row without such a pair is left out: NaN. Parameters are as in `precision_at_k`.
+    average="samples")``; the "average AUC" of Xu et al. A row without such a pair is left out: NaN.
+    Parameters are as in `precision_at_k`.
 
     Examples
     --------
     >>> roc_auc_samples([[1, 0, 1, 0], [1, 1, 1, 1]], [[0.9, 0.5, 0.5, 0.1], [0.1, 0.2, 0.3, 0.4]])
     0.875
     """
-    (values,) = measure(check_labelled_scores(Y, S), _auc)
-    return values if per_example else _means({"roc_auc_samples": values})["roc_auc_samples"]
+    _, best, worst = rows.ranks
+    n_relevant, pairs = float64(rows.n_relevant), _pairs(rows)
+    # The sum of the mid-ranks of the relevant labels, minus its least possible value, counts misplaced pairs.
+    misplaced = rows.sum_over_relevant((best + worst) / 2) - n_relevant * (n_relevant + 1) / 2
+    return ratio(pairs - misplaced, pairs)
 
 
-def hamming_loss(
-    Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5, *, per_example: bool = False
-) -> float | Vector:
+def _pairs(rows: Block) -> Vector:
+    n_relevant = float64(rows.n_relevant)
+    return n_relevant * (rows.n_known - n_relevant)
+
+
+def _over_columns(samples: Measure, name: str, words: str) -> Iterable[Callable[..., Any]]:
+    """Declare what ranks rows by each label, and all cells, as another metric ranks the labels of a row."""
+    for average, over, ranked in (
+        ("macro", "labels", "each label, by which rows are ranked; ``per_example=True`` gives one per label"),
+        ("micro", "cells", "all cells, ranked together"),
+    ):
+        own: Any = {"name": f"{name}_{average}", "over": over}
+        yield declared(replace(samples, **own), f"{words} of {ranked}. See `{samples.name}`.")
+
+
+roc_auc_macro, roc_auc_micro = _over_columns(
+    METRICS["roc_auc_samples"], "roc_auc", "Area under the ROC curve"
+)
+average_precision_macro, average_precision_micro = _over_columns(
+    METRICS["label_ranking_average_precision"], "average_precision", "Average precision"
+)
+
+
+# Decisions: what the scores are once they are cut
+
+
+@metric(needs_cut=True, lower_is_better=True)
+def hamming_loss(rows: Block) -> Vector:
     """Share of labels that are wrong once the scores are cut at a threshold; lower is better.
 
     ::
@@ -216,82 +370,85 @@ def hamming_loss(
     ----------
     Y, S, per_example
         As in `precision_at_k`.
-    threshold : float or array of shape (L,), default=0.5
-        A label is predicted where its score is at or above the threshold, compared in the precision of S. The
-        default is the ``round(f)`` of Xu et al. `lrml.thresholds.best_threshold` finds the best one.
+    threshold : float or array of shape (L,), optional
+        A label is predicted where its score is at or above the threshold, compared in the precision of S. It
+        belongs to the model: pass its ``threshold_``. By default 0.5, for scores in [0, 1] only.
+        `lrml.thresholds.best_threshold` finds the best one.
 
     Examples
     --------
     >>> hamming_loss([[1, 0], [0, 1]], [[0.5, 0.1], [0.2, 0.3]])
     0.25
     """
-    data = check_labelled_scores(Y, S)
-    (values,) = measure(data, partial(_wrong_share, threshold=check_threshold(threshold, data)))
-    return values if per_example else _means({"hamming_loss": values})["hamming_loss"]
+    return ratio(_wrong(rows), rows.n_known)
 
 
-def f1_micro(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
-    """F1 of all cells of the label matrix taken together, once the scores are cut at a threshold.
-
-    ::
-
-        micro-F1 = 2 TP / (2 TP + FP + FN),    counted over all rows and labels
-
-    Parameters are as in `hamming_loss`. It is 0 if nothing is relevant and nothing predicted.
-
-    Examples
-    --------
-    >>> f1_micro([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]])
-    0.8
-    """
-    return LabelCounts.of_scores(Y, S, threshold).f1_micro
+@metric(needs_cut=True)
+def accuracy(rows: Block) -> Vector:
+    """Share of the rows all labels of which are right (subset accuracy). See `hamming_loss`."""
+    return rows.answered(float64(_wrong(rows) == 0))
 
 
-def f1_macro(Y: Matrix, S: Matrix, threshold: npt.ArrayLike = 0.5) -> float:
-    """Mean of the F1 of each label, once the scores are cut at a threshold.
-
-    ::
-
-        macro-F1 = (1/L) Σ_j 2 TP_j / (2 TP_j + FP_j + FN_j),    counted over the rows of label j
-
-    Parameters are as in `hamming_loss`. A label that is neither relevant nor predicted in any row counts as
-    0.
-
-    Examples
-    --------
-    >>> f1_macro([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]]) == (1 + 2 / 3) / 2
-    True
-    """
-    return LabelCounts.of_scores(Y, S, threshold).f1_macro
+def _wrong(rows: Block) -> Array:
+    return count(rows.predicted != rows.relevant, axis=1)
 
 
-class Evaluation(dict[str, float]):
-    """What `evaluate` returns: the mean of each metric over the rows on which it has a value, and the two F1.
+def _label_counts(rows: Block) -> Counts:
+    return Counts.of(rows.relevant, rows.predicted, axis=0)
 
-    ``per_example`` has the values behind each mean, by name; NaN marks a row that is left out.
-    """
 
-    def __init__(self, means: Mapping[str, float], per_example: dict[str, Vector]) -> None:
-        super().__init__(means)
-        self.per_example = per_example
+def _of_all_cells(labels: Counts, share: str) -> Any:
+    return getattr(labels.together, share)
 
-    @property
-    def left_out(self) -> dict[str, int]:
-        """Number of rows that each mean leaves out."""
-        without = {name: namespace(values).isnan(values) for name, values in self.per_example.items()}
-        return {name: int(count(rows, axis=0)) for name, rows in without.items()}
 
-    def __repr__(self) -> str:
-        return f"Evaluation({', '.join(f'{name}={value:.4g}' for name, value in self.items())})"
+def _of_row(rows: Block, share: str) -> Vector:
+    return rows.answered(getattr(rows.row_counts, share))
+
+
+def _shares(share: str, formula: str) -> Iterable[Callable[..., Any]]:
+    """Declare a share of decisions: of rows, of all cells, and of labels."""
+    words, counts = (
+        f"{formula}, {{}}; 0/0 is 0. See `hamming_loss`.",
+        Measure("", _label_counts, needs_cut=True),
+    )
+    of_rows = replace(counts, name=f"{share}_samples", formula=partial(_of_row, share=share))
+    of_cells = replace(counts, name=f"{share}_micro", finish=partial(_of_all_cells, share=share))
+    of_labels = replace(counts, name=f"{share}_macro", finish=partial(_mean_of_labels, share=share))
+    yield declared(of_rows, words.format("mean over rows"))
+    yield declared(of_cells, words.format("over all cells"))
+    yield declared(of_labels, words.format("mean over labels"))
+
+
+precision_samples, precision_micro, precision_macro = _shares("precision", "TP / (TP + FP)")
+recall_samples, recall_micro, recall_macro = _shares("recall", "TP / (TP + FN)")
+f1_samples, f1_micro, f1_macro = _shares("f1", "2 TP / (2 TP + FP + FN)")
+jaccard_samples, jaccard_micro, jaccard_macro = _shares("jaccard", "TP / (TP + FP + FN)")
+
+
+# Several at once
 
 
 def evaluate(
-    Y: Matrix, S: Matrix, *, ks: Iterable[int] | None = None, threshold: npt.ArrayLike = 0.5
+    *rows: Any,
+    metrics: str | Sequence[str] | None = None,
+    ks: Iterable[int] | None = None,
+    threshold: npt.ArrayLike | None = None,
 ) -> Evaluation:
-    """Compute every metric of this module with one sort of the scores.
+    """Compute several metrics with one sort of the scores.
 
-    Y, S and the threshold are as in `hamming_loss`, ``ks`` those of `precision_at_k`: by default those of 1,
-    3 and 5 that do not exceed the number of labels.
+    Parameters
+    ----------
+    *rows
+        Either ``model, X, Y``: a fitted model of this library, or a pipeline or search that ends in one, rows
+        that it has not seen (texts, for a `TextTagger`), and their labels (or tags); or ``Y, S``: labels and
+        scores, as in `precision_at_k`.
+    metrics : sequence of str or "all", optional
+        Names such as "f1_macro", "ndcg_at_5", or "ndcg_at_k" for all of ks; by default precision at k, label
+        ranking average precision, AUC, Hamming loss, and two F1.
+    ks : iterable of int, optional
+        By default those of 1, 3 and 5 that do not exceed the number of labels.
+    threshold : float or array of shape (L,), optional
+        As in `hamming_loss`; by default that of the model.
 
     Examples
     --------
@@ -304,68 +461,30 @@ def evaluate(
     >>> result.per_example["roc_auc_samples"].tolist()
     [0.5, nan]
     """
-    data = check_labelled_scores(Y, S)
-    cut = check_threshold(threshold, data)
-    measures = row_measures(data.n_labels, ks, cut)
-    values, counts = [], []
-    for block in data.blocks():
-        values.append([measure(block) for measure in measures.values()])
-        counts.append(LabelCounts.of(block.relevant, block.scores >= cut))
-    columns = (namespace(data.scores).concat(column) for column in zip(*values, strict=True))
-    per_example = dict(zip(measures, columns, strict=True))
-    total = LabelCounts.total(counts)
-    f1 = {"f1_micro": total.f1_micro, "f1_macro": total.f1_macro}
-    return Evaluation(_means(per_example) | f1, per_example)
+    Y, S, threshold = labels_and_scores(rows, threshold)
+    depths = None if ks is None else list(ks)
+    data = labelled(Y, S)
+    measures = measures_named(metrics, depths, data.n_labels)
+    if any(measure.needs_cut for measure in measures):
+        data = data._replace(cut=check_threshold(threshold, data))
+    # Metrics of the same counts share them.
+    formulas = list(dict.fromkeys(measure.formula for measure in measures if measure.over == "rows"))
+    parts = zip(*([formula(block) for formula in formulas] for block in data.blocks()), strict=True)
+    of_rows = dict(zip(formulas, parts, strict=True))
+    per_example = {m.name: namespace(data.scores).concat(of_rows[m.formula]) for m in measures if m.by_row}
+    found, totals = dict[str, float](), dict[Any, Counts]()
+    for measure in measures:
+        if measure.finish is not None:
+            if measure.formula not in totals:
+                totals[measure.formula] = Counts.total(of_rows[measure.formula])
+            found[measure.name] = float(measure.finish(totals[measure.formula]))
+        elif measure.over != "rows":
+            found[measure.name] = measure.value(data)
+    found |= means_of(per_example)
+    return Evaluation({measure.name: found[measure.name] for measure in measures}, per_example)
 
 
-def row_measures(n_labels: int, ks: Iterable[int] | None, cut: Array) -> dict[str, Measure]:
-    """Return the metrics that have a value per example, by name, as functions of a block of rows."""
-    usual = [k for k in (1, 3, 5) if k <= n_labels]
-    depths = usual if ks is None else [check_integer("each of ks", k, 1, n_labels) for k in ks]
-    measures: dict[str, Measure] = {f"precision_at_{k}": partial(_precision_at, k=k) for k in depths}
-    return measures | {
-        "label_ranking_average_precision": _ranking_precision,
-        "roc_auc_samples": _auc,
-        "hamming_loss": partial(_wrong_share, threshold=cut),
-    }
-
-
-def _precision_at(block: Block, k: int) -> Vector:
-    places = k if block.known is None else k * (block.n_known > 0)
-    return ratio(count(block.hits[:, :k], axis=1), places)
-
-
-def _ranking_precision(block: Block) -> Vector:
-    found, _, worst = block.ranks
-    return ratio(block.sum_over_relevant(found / worst), block.n_relevant)
-
-
-def _auc(block: Block) -> Vector:
-    _, best, worst = block.ranks
-    n_relevant = float64(block.n_relevant)
-    # The sum of the mid-ranks of the relevant labels, minus its least possible value, counts misplaced pairs.
-    misplaced = block.sum_over_relevant((best + worst) / 2) - n_relevant * (n_relevant + 1) / 2
-    pairs = n_relevant * (block.n_known - n_relevant)
-    return ratio(pairs - misplaced, pairs)
-
-
-def _wrong_share(block: Block, threshold: Array) -> Vector:
-    return ratio(count(block.reaching(threshold) != block.relevant, axis=1), block.n_known)
-
-
-def _means(per_example: Mapping[str, Vector]) -> dict[str, float]:
-    """Means over the rows that have a value; those on a device come to the host together."""
-    columns = list(per_example.values())
-    xp = namespace(*columns)
-    values = xp.stack(columns)
-    known = ~xp.isnan(values)
-    means = ratio(xp.sum(xp.where(known, values, 0.0), axis=1), count(known, axis=1))
-    found = dict(zip(per_example, to_numpy(means).tolist(), strict=True))
-    for name, mean in found.items():
-        if math.isnan(mean):
-            needed = "both a relevant and an irrelevant" if name == "roc_auc_samples" else "a relevant"
-            where = (
-                f"none of {values.shape[1]} rows has {needed} label. Check Y, or ask for per_example=True."
-            )
-            raise ValueError(f"{name} has no value: {where}")
-    return found
+__all__ = ["METRICS", "Evaluation", "evaluate", "label_propensities"]
+__all__ += ["propensity_scored_ndcg_at_k", "propensity_scored_precision_at_k"]
+__all__.extend(METRICS)
+__test__ = {name: str(globals()[name].__doc__) for name in METRICS}  # examples, for doctest

@@ -74,6 +74,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         The fitted parts.
     classes_ : array of shape (L,)
         The tags: sorted, if they were given in lists; otherwise names, or numbers, of columns.
+    threshold_ : float or array of shape (L,)
+        The score from which on ``predict`` gives a tag.
 
     Notes
     -----
@@ -167,6 +169,12 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         if isinstance(self.vectorizer, type) or not hasattr(self.vectorizer, "fit_transform"):
             raise TypeError(f"vectorizer is {shown(self.vectorizer)}. Pass one of scikit-learn, or None.")
         return clone(self.vectorizer)
+
+    @property
+    def threshold_(self) -> Any:
+        """The score from which on a tag is predicted, a number or one for each tag: that of the model."""
+        check_is_fitted(self)
+        return self.model_.threshold_
 
     def transform(self, texts: Any) -> Any:
         """Return the features of texts, n × d; dense if the vectorizer makes dense arrays."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from lrml._ranking import LabelCounts, Matrix, check_labelled_scores
+from lrml._ranking import Counts, Matrix, check_labelled_scores
 from lrml._shown import shown
 from lrml.core.arrays import Place, to_host
 from lrml.core.checks import check_choice, check_flag, is_real
@@ -108,10 +108,11 @@ def best_threshold(
         sweeps = [_sweep(*pool, natural) for pool in cells.pools(per_label)]
         pairs = zip(sweeps, _goodness(sweeps, metric), strict=True)
         cuts = np.array([_nearest(tried[good == good.max()], natural) for (tried, *_), good in pairs], dtype)
-    counts = LabelCounts.of(cells.relevant, (cells.scores >= cuts) & cells.known)
-    value = (
-        counts.wrong / np.count_nonzero(cells.known) if metric == "hamming_loss" else getattr(counts, metric)
-    )
+    counts = Counts.of(cells.relevant, (cells.scores >= cuts) & cells.known)
+    if metric == "hamming_loss":
+        value = np.sum(counts.wrong) / np.count_nonzero(cells.known)
+    else:
+        value = counts.together.f1 if metric == "f1_micro" else np.mean(counts.f1)
     return Threshold(Place.of(S).asarray(cuts) if per_label else float(cuts[0]), float(value))
 
 

@@ -31,7 +31,7 @@ def test_values_are_those_of_the_metrics(folder, call):
     found, _ = call("evaluate", folder / "model.lrml", folder / "new.csv", "--json", "--bootstrap", 50)
     texts, tags = tagged_texts(60, seed=1)
     model = lrml.load(folder / "model.lrml")
-    expected = evaluate(model.binarize(tags), model.decision_function(texts))
+    expected = evaluate(model, texts, tags)
     assert {name: one["value"] for name, one in found["metrics"].items()} == pytest.approx(dict(expected))
     assert [label["name"] for label in found["labels"]] == sorted(TOPICS)
     assert "left out 1 label " in found["notes"][0]
@@ -41,7 +41,7 @@ def test_the_test_rows_of_a_known_dataset_are_judged(folder, call):
     page, model = folder / "yeast.html", folder / "yeast.lrml"
     told, _ = call("evaluate", model, "yeast", "--bootstrap", 20, "--html", page)
     X, Y = load_yeast().test
-    value = evaluate(Y, lrml.load(model).decision_function(X))["label_ranking_average_precision"]
+    value = evaluate(lrml.load(model), X, Y)["label_ranking_average_precision"]
     assert re.search(f"average precision +{value:.4f}", told)
     for part in ("Fitted: LRML: squared loss, theta ", "Threshold: 0.5", "All labels", "Reliability"):
         assert told.count(part) == 1

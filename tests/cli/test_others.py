@@ -149,7 +149,7 @@ def test_a_pipeline_in_a_model_file(tmp_path, monkeypatch, call):
     labels, _ = lrml.predict_top_k(model, load_yeast().test[0], 2)
     assert [row["tags"] for row in found] == labels.tolist()
     found, _ = call("evaluate", tmp_path / "pipe.lrml", "yeast", "--json", "--bootstrap", 9, "--quiet")
-    value = evaluate(load_yeast().test[1], model.decision_function(load_yeast().test[0]))["f1_micro"]
+    value = evaluate(model, *load_yeast().test)["f1_micro"]
     assert found["metrics"]["f1_micro"]["value"] == pytest.approx(value)
     assert "MLFro: squared loss, alpha 1" in call("inspect", tmp_path / "pipe.lrml")[0]
     facts = call("theory", "yeast", "--model", tmp_path / "pipe.lrml", "--json", "--draws", 2)[0]["facts"]

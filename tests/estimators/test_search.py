@@ -66,8 +66,8 @@ METRICS = {
     "label_ranking_average_precision": by_row(metrics.label_ranking_average_precision),
     "roc_auc_samples": by_row(metrics.roc_auc_samples),
     "hamming_loss": lambda Y, S, w: -np.average(np.not_equal(S >= 0.5, Y).mean(axis=1), weights=w),
-    "f1_micro": lambda Y, S, w: metrics.f1_micro(Y, S),
-    "f1_macro": lambda Y, S, w: metrics.f1_macro(Y, S),
+    "f1_micro": lambda Y, S, w: metrics.f1_micro(Y, S, 0.5),
+    "f1_macro": lambda Y, S, w: metrics.f1_macro(Y, S, 0.5),
     squared_error: lambda Y, S, w: squared_error(Y, S),
 }
 

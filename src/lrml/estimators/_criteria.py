@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 from sklearn.base import RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from lrml import metrics
+from lrml._measures import labelled, measure_named
 from lrml._shown import shown
 from lrml.core.arrays import Array, Place, dense, namespace, to_host, to_numpy
 from lrml.core.checks import check_integer
@@ -30,10 +30,7 @@ from lrml.estimators._base import LabelModel, LowRankModel
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._scores import Scores
 
-_NAMES = (
-    "precision_at_1, precision_at_3, …, label_ranking_average_precision, roc_auc_samples, hamming_loss, "
-    "f1_micro, f1_macro"
-)
+_NAMES = "precision_at_1, ndcg_at_5, label_ranking_average_precision, f1_micro, or another of lrml.metrics"
 _DEFAULTS = {"binary": "label_ranking_average_precision", "real": "r2"}
 # Relative errors of a prediction, or of a lead, that are rounding.
 _SAME = 1e-9
@@ -134,22 +131,16 @@ def _r_squared(Y: Any, S: Scores, cut: Any, held: Any) -> Array:
 
 
 def _own_metric(name: str) -> Criterion | None:
-    top = re.fullmatch(r"precision_at_([1-9]\d*)", name)
-    k, each = int(top[1]) if top else 1, {"per_example": True}
-    by_row: dict[str, Callable[..., Any]] = {
-        f"precision_at_{k}": lambda Y, S, cut, held: metrics.precision_at_k(Y, S, k, **each),
-        "label_ranking_average_precision": lambda Y, S, cut, held: metrics.label_ranking_average_precision(
-            Y, S, **each
-        ),
-        "roc_auc_samples": lambda Y, S, cut, held: metrics.roc_auc_samples(Y, S, **each),
-        "hamming_loss": lambda Y, S, cut, held: -metrics.hamming_loss(Y, S, cut, **each),
-    }
-    whole: dict[str, Callable[..., Any]] = {
-        "f1_micro": lambda Y, S, cut, held: metrics.f1_micro(Y, S, cut),
-        "f1_macro": lambda Y, S, cut, held: metrics.f1_macro(Y, S, cut),
-    }
-    measure = (by_row | whole).get(name)
-    return None if measure is None else Criterion(name, measure, by_row=name in by_row, k=k)
+    found = measure_named(name)
+    if found is None:
+        return None
+    sign = -1 if found.lower_is_better else 1
+
+    def measure(Y: Any, S: Scores, cut: Any, held: Any) -> Any:
+        data = labelled(Y, S, cut, needs_cut=found.needs_cut)
+        return sign * (found.values(data) if found.by_row else found.value(data))
+
+    return Criterion(name, measure, by_row=found.by_row, k=found.k or 1)
 
 
 def _is_scorer(scoring: Callable[..., Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -11,27 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from lrml._door import split_unknown
+from lrml._measures import METRICS, Measure, labelled, labels_and_scores, measures_named
 from lrml._progress import progress
-from lrml._ranking import (
-    LabelCounts,
-    LabelledScores,
-    Matrix,
-    Measure,
-    check_labelled_scores,
-    check_threshold,
-    measure,
-    ratio,
-)
-from lrml.core.arrays import is_sparse, to_host
+from lrml._ranking import Counts, LabelledScores, ratio
+from lrml.core.arrays import to_host
 from lrml.core.checks import check_integer, check_number
 from lrml.evaluation._pages import assessment_page
-from lrml.metrics import row_measures
 from lrml.report import rounded
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-_NATURAL = 0.5  # the threshold of scores that estimate 0/1, and of probabilities
 _N_BINS = 10
 _CHUNK = 1 << 22  # weights of resamples in one pass over the rows: 16 MiB in single precision
 _SPARSE = 1 / 8  # a block of counts is kept sparse if a smaller share of its entries is not zero
@@ -115,7 +104,7 @@ class Assessment:
     n_bootstrap: int
     _names: list[str]
     _data: LabelledScores
-    _counts: LabelCounts
+    _counts: Counts
     _probabilities: bool
 
     @property
@@ -128,7 +117,7 @@ class Assessment:
 
     @property
     def absent_labels(self) -> int:
-        return int(np.count_nonzero(self._counts.positives == 0))
+        return int(np.count_nonzero(self._counts.relevant == 0))
 
     @property
     def n_unknown(self) -> int:
@@ -146,19 +135,14 @@ class Assessment:
 
     @cached_property
     def labels(self) -> list[dict[str, Any]]:
-        data, (hits, predicted, positives) = self._data, self._counts
-        # For a label, rows take the place of labels: its AUC and average precision rank the rows.
-        turned = LabelledScores(
-            *(part.T.tocsr() if is_sparse(part) else part if part is None else part.T for part in data)
-        )
-        ranked = row_measures(data.n_labels, (), _NATURAL)
-        auc, precision = measure(turned, ranked["roc_auc_samples"], ranked["label_ranking_average_precision"])
+        data, (hits, predicted, relevant) = self._data, self._counts
+        auc, precision = (METRICS[f"{name}_macro"].values(data) for name in ("roc_auc", "average_precision"))
         columns = {
-            "support": positives,
+            "support": relevant,
             "predicted": predicted,
             "precision": ratio(hits, predicted),
-            "recall": ratio(hits, positives),
-            "f1": ratio(2 * hits, predicted + positives),
+            "recall": ratio(hits, relevant),
+            "f1": ratio(2 * hits, predicted + relevant),
             "auc": auc,
             "average_precision": precision,
         }
@@ -229,9 +213,8 @@ class Assessment:
 
 
 def assess(
-    Y: Matrix,
-    scores: Matrix,
-    *,
+    *rows: Any,
+    metrics: str | Sequence[str] | None = None,
     threshold: npt.ArrayLike | None = None,
     probabilities: bool | None = None,
     label_names: Sequence[Any] | None = None,
@@ -245,20 +228,18 @@ def assess(
 
     Parameters
     ----------
-    Y : array, sparse matrix or frame of shape (n, L)
-        Labels, 1 where relevant and 0 elsewhere, NaN where unknown. Every metric is that of the known labels
-        of a row: unknown ones are neither ranked nor counted, and a row without known labels is left out. A
-        sparse Y is made dense in blocks of rows or labels only.
-    scores : array or frame of shape (n, L)
-        Finite scores of rows that the model has not seen, with the labels in the order of Y. What is on a
-        device is copied to the host.
+    *rows
+        ``model, X, Y`` or ``Y, scores``, of rows that the model has not seen, and NaN in Y where a label is
+        unknown, as in `lrml.metrics.evaluate`. What is on a device is copied to the host.
+    metrics : sequence of str or "all", optional
+        As in `lrml.metrics.evaluate`. Those that rank the rows of a label have no intervals.
     threshold : float or array of shape (L,), optional
-        A label is predicted where its score is at or above it; 0.5 by default. Pass the one of the model
-        if it has another: 0 for margins and log odds.
+        A label is predicted where its score is at or above it; by default that of the model, or 0.5
+        for scores in [0, 1].
     probabilities : bool, optional
         Whether scores are meant as probabilities; by default, whether all of them are in [0, 1].
     label_names : sequence of length L, optional
-        By default the columns of Y if it is a frame, else their numbers.
+        By default those of the model, the columns of Y if it is a frame, or else their numbers.
     ks : iterable of int, optional
         As in `lrml.metrics.evaluate`.
     n_bootstrap : int, default=1000
@@ -284,16 +265,15 @@ def assess(
     """
     check_integer("n_bootstrap", n_bootstrap, least=0)
     check_number("level", level, below=1.0, above=True)
-    data = check_labelled_scores(to_host(Y), to_host(scores))
-    labels, mask = split_unknown(data.labels, None)
-    data = LabelledScores(labels, data.scores, None if mask is None else mask.pattern)
-    columns = getattr(Y, "columns", range(data.n_labels)) if label_names is None else label_names
+    names = rows[0].classes_ if len(rows) == 3 and label_names is None else label_names
+    Y, scores, threshold = labels_and_scores(rows, threshold)
+    data = labelled(to_host(Y), to_host(scores), threshold, needs_cut=True)
+    columns = getattr(Y, "columns", range(data.n_labels)) if names is None else names
     if len(columns) != data.n_labels:
         raise ValueError(
             f"label_names has {len(columns)} names for {data.n_labels} labels. Pass one for each, in the "
             "order of Y."
         )
-    cut = check_threshold(_NATURAL if threshold is None else threshold, data)
     low, high = data.scores.min(), data.scores.max()
     likely = bool(low >= 0 and high <= 1)
     if probabilities and not likely:
@@ -301,42 +281,35 @@ def assess(
             f"Scores from {low:.4g} to {high:.4g} are no probabilities. Pass probabilities=False, or what "
             "predict_proba gives."
         )
-    per_example, counts, cells = _measured(data, row_measures(data.n_labels, ks, cut), cut)
-    once = _weighted(per_example, cells, np.ones((len(data.scores), 1), dtype=np.float32))
-    chunks = []
+    measures = measures_named(metrics, ks, data.n_labels)
+    found = _Measured.of(data, measures)
+    once = found.weighted(np.ones((len(data.scores), 1), dtype=np.float32))
+    chunks, n_done = [], 0
     with progress("intervals", "resamples", verbose=verbose) as told:
         for weights in _resamples(len(data.scores), n_bootstrap, random_state):
-            chunks.append(_weighted(per_example, cells, weights))
-            told.update(sum(chunk["f1_micro"].size for chunk in chunks), n_bootstrap)
+            chunks.append(found.weighted(weights))
+            n_done += weights.shape[1]
+            told.update(n_done, n_bootstrap)
     resampled = {name: np.concatenate([np.empty(0), *(each[name] for each in chunks)]) for name in once}
     return Assessment(
-        metrics={name: Interval.around(float(one[0]), resampled[name], level) for name, one in once.items()},
-        per_example=per_example,
+        metrics={
+            one.name: Interval.around(
+                float(once[one.name][0]) if one.by_row or one.finish else one.value(data),
+                resampled[one.name],
+                level,
+            )
+            for one in measures
+        },
+        per_example=found.per_example,
         resampled=resampled,
-        threshold=cut.astype(np.float64).tolist(),
+        threshold=data.cut.astype(np.float64).tolist(),
         level=level,
         n_bootstrap=n_bootstrap,
         _names=list(map(str, columns)),
         _data=data,
-        _counts=counts,
+        _counts=found.counts,
         _probabilities=likely if probabilities is None else probabilities,
     )
-
-
-def _measured(
-    data: LabelledScores, measures: Mapping[str, Measure], cut: Any
-) -> tuple[dict[str, Floats], LabelCounts, list[Any]]:
-    """Return the values of each row, the counts of each label, and the cells that F1 on a resample needs."""
-    values, cells = [], []
-    counts = np.zeros((len(LabelCounts._fields), data.n_labels), dtype=np.intp)
-    for block in data.blocks():
-        predicted = block.reaching(cut)
-        values.append([each(block) for each in measures.values()])
-        counts += LabelCounts.of(block.relevant, predicted)
-        both = np.hstack([block.relevant & predicted, block.relevant.astype(np.uint8) + predicted])
-        cells.append(sp.csr_array(both) if np.count_nonzero(both) < _SPARSE * both.size else both)
-    columns = map(np.concatenate, zip(*values, strict=True))
-    return dict(zip(measures, columns, strict=True)), LabelCounts(*counts), cells
 
 
 def _resamples(n_rows: int, n_bootstrap: int, random_state: int) -> Iterator[npt.NDArray[np.float32]]:
@@ -350,25 +323,53 @@ def _resamples(n_rows: int, n_bootstrap: int, random_state: int) -> Iterator[npt
         yield weights
 
 
-def _weighted(
-    per_example: Mapping[str, Floats], cells: Sequence[Any], weights: npt.NDArray[np.float32]
-) -> dict[str, Floats]:
-    """All metrics, if row i counts weights[i, b] times, for each b.
+class _Measured(NamedTuple):
+    """What metrics on a resample are made of."""
 
-    ``cells`` are blocks of rows, with the hits of every label and then relevant + predicted.
-    """
-    found = {}
-    for name, values in per_example.items():
-        counted = np.isfinite(values)
-        top = np.where(counted, values, 0.0) @ weights
-        found[name] = ratio(top, counted.astype(np.float64) @ weights)
-    total, start = np.zeros((cells[0].shape[1], weights.shape[1])), 0
-    for block in cells:
+    measures: list[Measure]
+    data: LabelledScores
+    per_example: dict[str, Floats]
+    counts: Counts  # of each label
+    cells: dict[int | None, list[Any]]  # by k, None for the cut: blocks of rows with three columns per label
+
+    @classmethod
+    def of(cls, data: LabelledScores, measures: list[Measure]) -> _Measured:
+        by_row = [one for one in measures if one.by_row]
+        values, counts = list[Any](), np.zeros((len(Counts._fields), data.n_labels), dtype=np.intp)
+        cells: dict[int | None, list[Any]] = {one.k: [] for one in measures if one.finish}
+        for block in data.blocks():
+            values.append([one.formula(block) for one in by_row])
+            counts += Counts.of(block.relevant, block.predicted)
+            for k, blocks in cells.items():
+                predicted = block.predicted if k is None else block.top(k)
+                both = np.hstack([block.relevant & predicted, predicted, block.relevant]).astype(np.uint8)
+                blocks.append(sp.csr_array(both) if np.count_nonzero(both) < _SPARSE * both.size else both)
+        columns = map(np.concatenate, zip(*values, strict=True))
+        names = (one.name for one in by_row)
+        return cls(measures, data, dict(zip(names, columns, strict=False)), Counts(*counts), cells)
+
+    def weighted(self, weights: npt.NDArray[np.float32]) -> dict[str, Floats]:
+        """All metrics, if row i counts weights[i, b] times, for each b; NaN for what ranks rows."""
+        totals = {k: _total(blocks, weights) for k, blocks in self.cells.items()}
+        found = {}
+        for one in self.measures:
+            if one.finish is not None:
+                found[one.name] = one.finish(totals[one.k])
+            elif one.by_row:
+                values = self.per_example[one.name]
+                counted = np.isfinite(values)
+                top = np.where(counted, values, 0.0) @ weights
+                found[one.name] = ratio(top, counted.astype(np.float64) @ weights)
+            else:
+                found[one.name] = np.full(weights.shape[1], np.nan)
+        return found
+
+
+def _total(blocks: list[Any], weights: npt.NDArray[np.float32]) -> Counts:
+    """Return the counts of each label in each resample."""
+    total, start = np.zeros((blocks[0].shape[1], weights.shape[1])), 0
+    for block in blocks:
         stop = start + block.shape[0]
         total += block.T.astype(np.float32) @ weights[start:stop]  # exact: small integers
         start = stop
-    hits, both = np.split(total, 2)
-    # Where there is nothing relevant and nothing predicted, 1 in place of 0 makes F1 0.
-    found["f1_micro"] = 2 * hits.sum(axis=0) / np.maximum(both.sum(axis=0), 1)
-    found["f1_macro"] = np.mean(2 * hits / np.maximum(both, 1), axis=0)
-    return found
+    return Counts(*np.split(total, len(Counts._fields)))

@@ -96,7 +96,7 @@ def compare(
     --------
     >>> rng = np.random.default_rng(0)
     >>> Y = rng.integers(2, size=(200, 5))
-    >>> found = compare(Y, {"good": Y + rng.normal(size=Y.shape), "chance": rng.normal(size=Y.shape)})
+    >>> found = compare(Y, {"good": Y + rng.normal(size=Y.shape), "luck": rng.random(Y.shape)}, threshold=0.5)
     >>> {test["metric"]: test["better"] for test in found.tests}["label_ranking_average_precision"]
     'good'
     """
@@ -123,8 +123,9 @@ def compare(
     }
     tests: list[dict[str, Any]] = [
         {"metric": metric, "first": one, "second": other, **_tested(metric, methods[one], methods[other])}
-        for metric in next(iter(methods.values())).metrics
+        for metric, found in next(iter(methods.values())).resampled.items()
         for one, other in combinations(methods, 2)
+        if not n_bootstrap or not np.isnan(found).all()
     ]
     for test, corrected in zip(tests, holm([test["p_value"] for test in tests]), strict=True):
         first_is_better = (test["difference"] < 0) == (test["metric"] in LOWER_IS_BETTER)
