@@ -29,8 +29,8 @@ def ranking():
 @pytest.mark.parametrize(
     ("call", "n_files", "n_functions"),
     [
-        (fitting("LRML", theta=3, alpha=20.0), 16, 156),
-        (fitting("LRML", loss="logistic"), 19, 222),
+        (fitting("LRML", theta=3, alpha=20.0), 16, 155),
+        (fitting("LRML", loss="logistic"), 19, 220),
         (fitting("LRMLCV", random_state=0), 28, 313),
         (ranking, 6, 36),
     ],

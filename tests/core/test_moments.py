@@ -63,12 +63,11 @@ def test_equals_the_definition(forms, size, weighted):
     np.testing.assert_allclose(got.xx, (X - xm).T @ np.diag(w) @ (X - xm), atol=1e-12)
     np.testing.assert_allclose(got.xy, (X - xm).T @ np.diag(w) @ (Y - ym), atol=1e-12)
     assert got.yy == pytest.approx(np.sum(w[:, None] * (Y - ym) ** 2))
-    raw = got.moments(fit_intercept=False).summed()
+    raw = got.moments(fit_intercept=False)
     np.testing.assert_allclose(raw.gram, X.T @ np.diag(w) @ X, atol=1e-12)
     np.testing.assert_allclose(raw.cross, X.T @ np.diag(w) @ Y, atol=1e-12)
     assert raw.target == pytest.approx(np.sum(w[:, None] * Y**2))
     centred = got.moments(fit_intercept=True)
-    assert centred.summed() is centred
     assert (centred.gram is got.xx, centred.cross is got.xy, centred.target) == (True, True, got.yy)
     assert (got.n_rows, got.n_features, got.n_labels) == (*X.shape, Y.shape[1])
     assert got.weight == pytest.approx(w.sum())
@@ -202,8 +201,8 @@ def test_every_place_sums_as_numpy_does(monkeypatch, place, weighted, dtype, blo
         assert np.all(to_numpy(found.xx)[2] == 0)
     assert_same((there + there - there).xx, expected.xx, place, rtol=1e-9)
     for mine, theirs in zip(
-        there.moments(fit_intercept=False).summed()[:2],
-        expected.moments(fit_intercept=False).summed()[:2],
+        there.moments(fit_intercept=False)[:2],
+        expected.moments(fit_intercept=False)[:2],
         strict=True,
     ):
         assert_same(mine, theirs, place, rtol=1e-9)

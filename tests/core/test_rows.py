@@ -121,7 +121,7 @@ def test_label_totals(mask):
     seen = np.ones_like(known) if mask(known) is None else known
     for weights in (None, w):
         u = np.ones(len(X)) if weights is None else weights
-        totals = Rows(X, Y * seen, mask(known), weights).label_totals()
+        totals = Rows(X, Y * seen, mask(known), weights).label_totals
         np.testing.assert_allclose(totals[0], u @ seen)
         np.testing.assert_allclose(totals[1], u @ (seen * Y))
 

@@ -85,7 +85,7 @@ def test_the_trace_norm_reaches_the_optimum_and_the_gap_bounds_it(
         assert model.converged_
         if loss == "squared" and not masked:
             assert model.gap_ <= (1e-4 if tol is None else tol)
-        assert (model.objective_ - optimum) / model.objective_ <= model.gap_ + 1e-7
+            assert (model.objective_ - optimum) / model.objective_ <= model.gap_ + 1e-7
     assert model.objective_ == pytest.approx(optimum, rel=1e-6)
     tail = LRML(0, 1.5, tol=1e-9, **params).fit(X, Y, observed=known)
     assert tail.objective_ == pytest.approx(model.objective_, rel=1e-6)

@@ -10,7 +10,7 @@ from lrml.core.loss_problem import RowProblem
 from lrml.core.losses import LOSSES, LogisticLoss
 from lrml.core.penalties import TailSum
 from lrml.core.rows import Mask, Rows
-from lrml.solvers import row_duality_gap, solve_rows
+from lrml.solvers import solve_rows
 from namespaces import assert_same, places, put
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
@@ -59,9 +59,6 @@ def test_solution_is_that_of_numpy(loss, mask, weighted, fit_intercept, d, theta
     assert_same(coefficients(found), coefficients(expected), place)
     assert_same(there.intercept(found.solution), problem.intercept(expected.solution), place)
     assert_same(there.spread, problem.spread, place)
-    if theta == 0:
-        gaps = row_duality_gap(there, 3.0, found.solution), row_duality_gap(problem, 3.0, expected.solution)
-        assert gaps[0] == pytest.approx(gaps[1], rel=1e-3, abs=1e-12)
 
 
 def coefficients(result):

@@ -159,10 +159,7 @@ class Place(NamedTuple):
         return self.xp is HOST.xp
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _place_in, (
-            self.xp.__name__,
-            self.device,
-        )  # a module cannot be pickled or copied
+        return _place_in, (self.xp.__name__, self.device)  # a module cannot be pickled
 
     def __str__(self) -> str:
         name = self.xp.__name__.removeprefix("array_api_compat.")
@@ -285,7 +282,13 @@ def plain(value: Any, name: str) -> Any:
     Labels that are masked are NaN; other masked entries are refused.
     """
     if isinstance(value, np.ma.MaskedArray):
-        return _without_mask(value, name)
+        if not np.ma.is_masked(value):
+            return np.asarray(value.data)
+        if name != "Y":
+            impute = "Impute them" if name == "X" else "Fill them"
+            raise ValueError(f"{name} is a masked array with masked entries. {impute}, or drop those rows.")
+        masked: Any = value.astype(value.dtype if value.dtype.kind == "f" else object)
+        return masked.filled(np.nan)
     if isinstance(value, np.ndarray) or not array_api_compat.is_torch_array(value):
         return value
     if str(value.layout) != "torch.strided":
@@ -296,17 +299,6 @@ def plain(value: Any, name: str) -> Any:
     if value.device.type == "meta":
         raise TypeError(f"{name} is a tensor on the device 'meta', which has no numbers. Pass another one.")
     return value.detach()
-
-
-def _without_mask(value: Any, name: str) -> npt.NDArray[Any]:
-    """Return a masked array as a plain one, in which masked labels are NaN; refuse other masked entries."""
-    if not np.ma.is_masked(value):
-        return np.asarray(value.data)
-    if name != "Y":
-        impute = "Impute them" if name == "X" else "Fill them"
-        raise ValueError(f"{name} is a masked array with masked entries. {impute}, or drop those rows.")
-    filled: npt.NDArray[Any] = value.astype(value.dtype if value.dtype.kind == "f" else object).filled(np.nan)
-    return filled
 
 
 def is_host(array: Any) -> bool:

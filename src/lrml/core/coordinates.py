@@ -78,10 +78,6 @@ class RidgeRegressions(NamedTuple):
 class Lift:
     """What a basis vector stands for, and the ways to a model and back: itself, a direction of features."""
 
-    def rows_of(self, X: Any) -> Any:
-        """Rows as the coefficients of a model meet them."""
-        return X
-
     def model_side(self, left: Array) -> Array:
         """Left side of a solution in the space of the model, given that in the basis."""
         return left
@@ -164,15 +160,11 @@ class KernelLift(Lift):
     X: Any
     left_out: LeftOut
 
-    def rows_of(self, X: Any) -> Array:
-        """Values k(x, x_i) for all training rows x_i."""
-        return self.kernel(X, self.X)
-
     def coordinates(self, X: Any, basis: Array, x_mean: Array) -> Array:
         """Rows of X in spectral coordinates, in blocks."""
         n_rows, step, plain = X.shape[0], self.kernel.block_of(x_mean.shape[0]), super().coordinates
         blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
-        parts = [plain(self.rows_of(X[rows, :]), basis, x_mean) for rows in blocks]
+        parts = [plain(self.kernel(X[rows, :], self.X), basis, x_mean) for rows in blocks]
         return namespace(*parts).concat(parts, axis=0)
 
 
@@ -346,7 +338,7 @@ def _of_rows(rows: Rows, fit_intercept: bool) -> Coordinates:
     centred = rows.centred(True)
     scatter, X = centred.scatter, rows.X
     lengths = scatter if fit_intercept else scatter + centred.weight * centred.x_mean**2
-    wide = differ_widely(scatter, lengths)
+    wide = differ_widely(lengths)
     if wide and is_sparse(X) and X.shape[1] <= _MOST_WIDE_FEATURES:
         return _of_sums(rows, fit_intercept)
     if not fit_intercept:

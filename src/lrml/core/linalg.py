@@ -209,33 +209,22 @@ def spectral_coordinates(moments: Moments) -> Eigen:
     and its singular value decomposition is more accurate than the eigendecomposition of AᵀA: with A = U S Qᵀ,
     Λ = S² and QᵀXᵀY = S Uᵀ A^(-T) XᵀY = S Uᵀ Γ^(-1/2) Pᵀ D⁻¹ XᵀY.
     """
-    gram, cross, _, further = moments
-    xp = namespace(gram)
-    squares = xp.linalg.diagonal(gram)
-    if differ_widely(squares, squares if further is None else squares + further[0] ** 2):
-        return _from_root(moments)
-    if further is not None:
-        gram, cross, _, _ = moments.summed()
+    gram, cross, _ = moments
+    if differ_widely(namespace(gram).linalg.diagonal(gram)):
+        return _from_root(gram, cross)
     eigenvalues, Q = _positive_part(*descending_eigh(gram))
     if eigenvalues.shape[0] == 0:
         return Eigen.of_nothing(gram.shape[0], cross.shape[1], Place.of(gram))
     return Eigen(eigenvalues, Q, Q.T @ cross)
 
 
-def differ_widely(squares: Array, lengths: Array) -> bool:
-    """Whether the longest column of X is beyond comparison with the shortest one that varies.
-
-    ``squares`` are those of the centred columns, ``lengths`` those of the columns as the model sees them.
-    """
-    xp = namespace(squares)
-    varying = squares[squares > 0]
-    if varying.shape[0] == 0:
-        return False
-    return float(xp.max(lengths)) > _WIDE**2 * float(xp.min(varying))
+def differ_widely(squares: Array) -> bool:
+    """Whether the longest column is beyond comparison with the shortest, given squared lengths; not of 0."""
+    xp, varying = namespace(squares), squares[squares > 0]
+    return varying.shape[0] > 0 and float(xp.max(varying)) > _WIDE**2 * float(xp.min(varying))
 
 
-def _from_root(moments: Moments) -> Eigen:
-    gram, cross, _, further = moments
+def _from_root(gram: Array, cross: Array) -> Eigen:
     xp = namespace(gram, cross)
     lengths = xp.sqrt(xp.clip(xp.linalg.diagonal(gram), min=0.0))
     scale = xp.where(lengths > 0, lengths, 1.0)
@@ -243,9 +232,6 @@ def _from_root(moments: Moments) -> Eigen:
     roots = xp.sqrt(shares)[:, None]
     A = roots * P.T * lengths  # for a column of length 0, rows of P are rounding errors
     codes = (P.T @ (cross / scale[:, None])) / roots
-    if further is not None:
-        A = xp.concat([A, further[0][None, :]])
-        codes = xp.concat([codes, further[1][None, :]])
     U, s, Qt = thin_svd(A)
     kept = int(xp.count_nonzero(s > max(A.shape) * xp.finfo(s.dtype).eps * s[0]))
     s = s[:kept]

@@ -102,7 +102,7 @@ class RowProblem:
         self.spread = xp.concat([xp.max(eigenvalues, keepdims=True), eigenvalues])[:, None]
         self.origin = Place.of(eigenvalues).zeros(self.shape)
         if fit_intercept:
-            self.origin[0, :] = best_constants(loss, *rows.label_totals()) / self.unit
+            self.origin[0, :] = best_constants(loss, *rows.label_totals) / self.unit
         # What a solver has learnt about the loss, for the next one on the same rows.
         self.learnt: dict[str, Any] = {}
         self._last: tuple[Array, Evaluation] | None = None

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr, expit, logit
+from scipy.special import expit, logit
 
 from lrml.core.arrays import Array, is_host, namespace
 
@@ -54,9 +54,6 @@ class Loss(Protocol):
     def constant(self, share: Array) -> Array:
         """Best constant score of labels that apply to these shares of the examples."""
 
-    def dual(self, Y: Array, U: Array) -> Array:
-        """Return −ℓ*(−u), ℓ* the conjugate: ℓ(y, s) ≥ −u s + dual(y, u), with equality for u = −dℓ/ds."""
-
 
 class SquaredLoss:
     """(y − s)²; scores estimate y itself."""
@@ -74,10 +71,6 @@ class SquaredLoss:
     def constant(self, share: Array) -> Array:
         """Return the share itself."""
         return share
-
-    def dual(self, Y: Array, U: Array) -> Array:
-        """Return u y − u²/4."""
-        return U * Y - 0.25 * U * U
 
 
 class LogisticLoss:
@@ -134,18 +127,6 @@ class LogisticLoss:
         having, without = (xp.log(xp.clip(part, min=1e-100)) for part in (share, 1.0 - share))
         return xp.clip(having - without, min=low, max=high)
 
-    def dual(self, Y: Array, U: Array) -> Array:
-        """Return the entropy of q = m u, which is a probability."""
-        q = (2.0 * Y - 1.0) * U
-        if is_host(q):
-            q = np.clip(q, 0.0, 1.0)
-            return entr(q) + entr(1.0 - q)
-        xp = namespace(q)
-        q = xp.clip(q, min=0.0, max=1.0)
-        p = 1.0 - q
-        # 0 · log 0 is 0.
-        return -q * xp.log(xp.where(q > 0, q, 1.0)) - p * xp.log(xp.where(p > 0, p, 1.0))
-
     def probability(self, scores: Array) -> Array:
         """Return the probability 1/(1 + exp(−s)) that a label applies."""
         if is_host(scores):
@@ -186,11 +167,6 @@ class SquaredHingeLoss:
     def constant(self, share: Array) -> Array:
         """Minimise share · (1 − s)² + (1 − share) · (1 + s)²."""
         return 2.0 * share - 1.0
-
-    def dual(self, Y: Array, U: Array) -> Array:
-        """Return q − q²/4 with q = m u, which is not negative."""
-        q = (2.0 * Y - 1.0) * U
-        return q - 0.25 * q * q
 
 
 def _signs(Y: Floats, S: Floats) -> Floats:

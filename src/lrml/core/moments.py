@@ -44,23 +44,11 @@ _FAR = 1e-3
 
 
 class Moments(NamedTuple):
-    """Second moments XᵀX, XᵀY and ‖Y‖²_F.
-
-    Raw moments are the centred ones plus that of one ``further`` example, the means. It may be so large that
-    the others would be lost in the sum, so it is kept apart.
-    """
+    """Second moments XᵀX, XᵀY and ‖Y‖²_F."""
 
     gram: Array
     cross: Array
     target: float
-    further: tuple[Array, Array] | None = None  # (x, y)
-
-    def summed(self) -> Moments:
-        """Return the same moments with ``further`` added to the others."""
-        if self.further is None:
-            return self
-        x, y = self.further
-        return Moments(self.gram + x[:, None] * x, self.cross + x[:, None] * y, self.target + float(y @ y))
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,9 +257,10 @@ class Statistics:
 
     def moments(self, *, fit_intercept: bool = True) -> Moments:
         """Second moments about the means, or raw ones, XᵀX, XᵀY and ‖Y‖², for a model without intercept."""
-        root = math.sqrt(self.weight)
-        further = None if fit_intercept else (root * self.x_mean, root * self.y_mean)
-        return Moments(self.xx, self.xy, self.yy, further)
+        if fit_intercept:
+            return Moments(self.xx, self.xy, self.yy)
+        sums, y = self.weight * self.x_mean[:, None], self.y_mean
+        return Moments(self.xx + sums * self.x_mean, self.xy + sums * y, self.yy + self.weight * float(y @ y))
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all numbers as arrays, by name."""
@@ -375,10 +364,8 @@ def _centred(M: Matrix, w: Array, mean: Array) -> tuple[Matrix, Array]:
         return M - mean, namespace(mean).zeros_like(mean)
     total, squares = float(w.sum()), _column_squares(M, w)
     far = are_far(squares - total * mean**2, squares) | ((squares == 0) & (mean != 0))  # these underflow
-    if not far.any():
-        return M, mean
-    M = without_means(M, mean, far)
-    return M, _column_sums(M, w) / (total or 1.0)
+    centred, rest = about(M, mean, far)
+    return centred, _column_sums(centred, w) / (total or 1.0) if far.any() else rest
 
 
 def are_far(scatter: Array, squares: Array) -> Array:
@@ -386,10 +373,15 @@ def are_far(scatter: Array, squares: Array) -> Array:
     return ~(scatter >= _FAR * squares)  # true of a constant, too, even if its squares overflow
 
 
-def without_means(M: Matrix, mean: Array, far: Array) -> Matrix:
-    """Subtract the means of those columns of a sparse M that are far from zero."""
+def about(M: Matrix, mean: Array, far: Array | None) -> tuple[Matrix, Array]:
+    """Return M about means, of a sparse one the columns that are far from zero, and the other means."""
+    if not is_sparse(M):
+        return M - mean, namespace(mean).zeros_like(mean)
+    if far is None or not far.any():
+        return M, mean
     ones = sp.csc_array(np.ones((M.shape[0], 1)))
-    return M.tocsc() - ones @ sp.csc_array(np.where(far, mean, 0.0)[None, :])
+    centred = M.tocsc() - ones @ sp.csc_array(np.where(far, mean, 0.0)[None, :])
+    return centred, np.where(far, 0.0, mean)
 
 
 def check_range(scatter: Array, varies: Array, total: float) -> None:

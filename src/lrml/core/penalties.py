@@ -62,7 +62,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lrml._shown import shown
-from lrml.core.checks import check_integer, check_number
+from lrml.core.checks import check_choice, check_integer, check_number
 
 Values: TypeAlias = npt.NDArray[Any]
 """Singular values."""
@@ -133,8 +133,7 @@ class TailSum:
         # A scalar of NumPy would try to turn arrays of other libraries into its own.
         alpha = math.inf if self.alpha == math.inf else check_number("alpha", self.alpha)
         object.__setattr__(self, "alpha", alpha)
-        if self.rule not in ("exact", "paper"):
-            raise ValueError(f"rule must be 'exact' or 'paper', got {self.rule!r}. Use the default, 'exact'.")
+        check_choice("rule", self.rule, ("exact", "paper"))
         if self.alpha == math.inf:
             limit = self.theta if self.max_rank is None else min(self.theta, self.max_rank)
             object.__setattr__(self, "max_rank", limit)

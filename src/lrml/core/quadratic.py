@@ -141,8 +141,7 @@ class SpectralProblem:
     @classmethod
     def from_moments(cls, moments: Moments, ridge: float = 0.0) -> SpectralProblem:
         """Decompose the moments, once for all penalties and ridges."""
-        further = 0.0 if moments.further is None else float(moments.further[1] @ moments.further[1])
-        return cls.from_coordinates(spectral_coordinates(moments), moments.target + further).with_ridge(ridge)
+        return cls.from_coordinates(spectral_coordinates(moments), moments.target).with_ridge(ridge)
 
     @classmethod
     def from_coordinates(cls, coordinates: Eigen, target: float) -> SpectralProblem:
@@ -318,7 +317,7 @@ class SpectralProblem:
 
     def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
         """Map left (r × k) and right (m × k) singular vectors back to feature and label space."""
-        return self.features @ U, self.in_label_space(V)
+        return self.features @ U, V if self.labels is None else self.labels @ V
 
     def in_label_space(self, right: Array | None) -> Array | None:
         """Map a right side (m × k) back to label space; None stands for the identity, in both."""

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +122,7 @@ class Census(NamedTuple):
         n_rows = rows.X.shape[0] if rows.weights is None else int(np.count_nonzero(rows.weights))
         spreads = Spread.of(rows.X, rows.weights), Spread.of(rows.Y, rows.weights)
         squares = rows.label_squares + 0.0  # its own array, as sums are made in place
-        known, positive = rows.label_totals()
+        known, positive = rows.label_totals
         return cls(n_rows, rows.squared_weights, known, positive, squares, *spreads)
 
 
@@ -222,6 +222,7 @@ class Rows:
     only_exact: bool = False  # whether a subspace will not do
     home: Place = cast(Any, None)  # noqa: RUF009  # where X came from and the model goes
     given: Any = None  # X at home, if it was moved
+    n_passes: ClassVar[Any] = None  # how often rows were read that are not in memory
     cache: dict[Any, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -259,11 +260,6 @@ class Rows:
     def all_known(self) -> bool:
         """Whether all labels are known."""
         return self.mask is None
-
-    @property
-    def n_passes(self) -> int | None:
-        """How often rows were read that are not in memory; None if they are."""
-        return None
 
     @property
     def model_dtype(self) -> np.dtype[Any]:
@@ -330,7 +326,7 @@ class Rows:
     @property
     def label_means(self) -> Array:
         """Weighted mean of every label over the rows where it is known; 0 if that is nowhere."""
-        known, positive = self.label_totals()
+        known, positive = self.label_totals
         xp = namespace(known)
         return xp.where(known > 0, positive / xp.where(known > 0, known, 1.0), 0.0)
 
@@ -458,20 +454,17 @@ class Rows:
             factors = weights if factors is None else factors * weights
         return Block(rows, X, dense_block(self.Y, rows, self.dtype), factors)
 
-    def label_totals(self) -> tuple[Array, Array]:
-        """Weighted number of known examples, and of positive ones, per label."""
-        return self._label_totals
-
     @property
     def label_squares(self) -> Array:
         """Weighted sums of the squares of the labels, 0 where unknown."""
         if self.schema.targets == "binary":
-            return self.label_totals()[1]
+            return self.label_totals[1]
         Y = self.Y
         return self._weighted_sums(Y.multiply(Y) if is_sparse(Y) else Y * Y, self.weights)
 
     @cached_property
-    def _label_totals(self) -> tuple[Array, Array]:
+    def label_totals(self) -> tuple[Array, Array]:
+        """Weighted number of known examples, and of positive ones, per label."""
         xp, total = self.place.xp, self.total_weight
         positive = self._weighted_sums(self.Y, self.weights)
         known = xp.full_like(positive, total)

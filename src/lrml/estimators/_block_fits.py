@@ -31,8 +31,8 @@ from lrml.blocks import (
     as_source,
     statistics_of,
 )
-from lrml.core.arrays import HOST, Array, is_sparse, to_host
-from lrml.core.moments import CentredRows, Statistics, are_far, without_means
+from lrml.core.arrays import HOST, Array, to_host
+from lrml.core.moments import CentredRows, Statistics, about, are_far
 from lrml.core.operators import NormalOperator
 from lrml.core.rows import Census, Rows, Schema, filled_moments
 from lrml.estimators._fitted import Fitted, Sums
@@ -73,17 +73,8 @@ class BlockFits:
         Returns
         -------
         self
-            Equal to a ``fit`` to the rows up to rounding; unchanged if anything is wrong.
-
-        Examples
-        --------
-        >>> from lrml import LRML
-        >>> from lrml.datasets import load_yeast
-        >>> from lrml.core.moments import Statistics
-        >>> X, Y = load_yeast().train
-        >>> halves = Statistics.from_arrays(X[:700], Y[:700]) + Statistics.from_arrays(X[700:], Y[700:])
-        >>> round(LRML(3, 20.0).fit_statistics(halves).score(*load_yeast().test), 3)
-        0.755
+            Equal to a ``fit`` to the rows up to rounding; unchanged if anything is wrong. docs/scale.md adds
+            up sums of two places.
         """
         params = self._check_params()
         check_reach(self, "fit_statistics")
@@ -313,6 +304,7 @@ class BlockRows(Rows):
         """Least and largest value of every feature."""
         return self.census.features.low, self.census.features.high
 
+    @property
     def label_totals(self) -> tuple[Array, Array]:
         """Weighted number of known examples, and of positive ones, per label."""
         return self.census.known[self.used], self.census.positive[self.used]
@@ -368,19 +360,11 @@ def _operator(
     block: RowBlock, x_mean: _Float64, y_mean: _Float64, far: _Bools, *scaling: Any
 ) -> NormalOperator:
     """Return X̂ᵀX̂ of a block about means; ``far`` sparse columns are centred first."""
-    X, x_offset = _about(block.X, x_mean, far)
-    Y, y_offset = _about(block.Y, y_mean, np.zeros(len(y_mean), dtype=np.bool_))
+    X, x_offset = about(block.X.astype(np.float64), x_mean, far)
+    Y, y_offset = about(block.Y.astype(np.float64), y_mean, None)
     w = np.ones(len(block)) if block.weights is None else block.weights
     rows = CentredRows(X, Y, w, x_mean, y_mean, x_offset, y_offset, np.ones_like(far), 0.0)
     return NormalOperator(rows, *scaling, may_be_dual=False)
-
-
-def _about(M: Any, mean: _Float64, far: _Bools) -> tuple[Any, _Float64]:
-    """Return M about the means of its columns, of a sparse one the far ones, and the other means."""
-    M = M.astype(np.float64)
-    if not is_sparse(M):
-        return M - mean, np.zeros_like(mean)
-    return without_means(M, mean, far) if far.any() else M, np.where(far, 0.0, mean)
 
 
 class _CentredBlocks:

@@ -50,7 +50,6 @@ from lrml.solvers import (
     at_once,
     duality_gap,
     regressions_of,
-    row_duality_gap,
     slopes_at,
     solve,
     solve_rows,
@@ -254,7 +253,7 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
     """Fit the labels that need coefficients."""
     place, (_, d, n_labels) = rows.place, rows.shape
     xp = place.xp
-    if not bool(xp.any(rows.label_totals()[0] != 0)):
+    if not bool(xp.any(rows.label_totals[0] != 0)):
         raise ValueError("no label is known in a row with a positive weight. Check sample_weight.")
     unseen, used, constants = sort_labels(rows, spec)
     if not bool(xp.any(used)):
@@ -265,10 +264,8 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
         if start is not None:
             places = xp.nonzero(used)[0]
             start = Start(start.left, take(start.right, places), take(start.intercept, places))
-        ((U, s, V), intercept), outcome, missed, problem = _solved_rows(rows, used, spec, start)
-        more = {"compression_gap": missed}
-        if spec.certified and spec.space == "coefficients" and problem is not None:
-            more["gap"] = row_duality_gap(problem, spec.tail.alpha, outcome.solution) + (missed or 0.0)
+        ((U, s, V), intercept), outcome, missed = _solved_rows(rows, used, spec, start)
+        more = {"compression_gap": missed, "gap": outcome.gap + (missed or 0.0) if spec.certified else None}
         order = xp.where(used, xp.cumulative_sum(xp.astype(used, xp.int64)) - 1, 0)
         factors = Factors(U, s, xp.where(used[:, None], xp.take(V, order, axis=0), 0.0))
         intercept = xp.where(used, xp.take(intercept, order), constants)
@@ -278,8 +275,8 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
 
 def _solved_rows(
     rows: Rows, used: Array, spec: Spec, start: Start | None
-) -> tuple[Model, SolverResult, float | None, RowProblem | None]:
-    """Minimise; return the model of the labels in use, how it ended, what a subspace costs, and the problem.
+) -> tuple[Model, SolverResult, float | None]:
+    """Minimise; return the model of the labels in use, how it ended, and what a subspace costs.
 
     Where hardly anything limits the free singular values, a fit can end near a saddle point and not show it.
     Then it is compared with one that starts from the solution without the penalty.
@@ -288,10 +285,10 @@ def _solved_rows(
     alone = spec.solver == "auto" and spec.penalty.value(np.ones(min(rows.shape[1:]))) == 0
     if alone and rows.n_passes is None and rows.place.is_host and not spec.certified:
         outcome = _one_by_one(rows, used, spec, start)
-        return (outcome.factors, outcome.intercept), outcome, None, None
+        return (outcome.factors, outcome.intercept), outcome, None
     first = Losses.of(rows, used, spec, start)
     setting, outcome, missed = _minimise(first, first.inside(start))
-    found = setting.model(outcome), outcome, missed, setting.problem
+    found = setting.model(outcome), outcome, missed
     if start is not None or not setting.is_loose(outcome):
         return found
     scale = loss_scale(rows, spec)

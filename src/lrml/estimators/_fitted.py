@@ -264,17 +264,12 @@ class Start(NamedTuple):
     intercept: Array = None
 
     @classmethod
-    def of(cls, fitted: Fitted, rows: Rows) -> Start:
-        """Return the last fit; for a kernel, its scores without the intercept."""
-        place = rows.place
-        intercept = place.asarray(fitted.intercept, "float64")
-        if rows.kernel is None:
-            U, s, V = (place.asarray(factor, "float64") for factor in fitted.factors)
-            return cls(U * s, V, intercept)
-        X = rows.given_rows
-        X = X if Place.of(X) == fitted.place else fitted.place.asarray(X)  # the last fit was elsewhere
-        scores = place.asarray(fitted.scores(X) - fitted.intercept, "float64")
-        return cls(scores, place.asarray(np.eye(scores.shape[1])), intercept)
+    def of(cls, fitted: Fitted, rows: Rows) -> Start | None:
+        """Return the last fit, where the rows are; not with a kernel: its coefficients belong to rows."""
+        if rows.kernel is not None:
+            return None
+        U, s, V = (rows.place.asarray(factor, "float64") for factor in fitted.factors)
+        return cls(U * s, V, rows.place.asarray(fitted.intercept, "float64"))
 
 
 def _finite(rows: slice, parts: Parts) -> Parts:

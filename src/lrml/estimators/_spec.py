@@ -12,12 +12,9 @@ given follow the data.
     GCV(ρ) = n ‖(I − H_ρ) Y‖²_F / (n − 1 − c tr H_ρ)²,   H_ρ = X (XᵀX + ρ)⁻¹ Xᵀ,   X and Y centred,
 
 with tr H_ρ = Σ λ_i / (λ_i + ρ) and ‖(I − H_ρ) Y‖² = Σ e_i (ρ / (λ_i + ρ))², e_i the squared length of Y along
-the i-th left singular vector of X. c = 1 is the textbook; where the minimum is flat, that chooses too weak a
-ridge, so c is a little larger, 1.05 (Kim and Gu 2004).
-
-With an intercept, the slopes of every loss at the best constant scores are a multiple of Ȳ − Y, so their best
-ridge is that of the squared loss, times the curvature of the loss. Unknown labels are filled in by the mean
-of the label, where all slopes are 0.
+the i-th left singular vector of X. c = 1.05, not the textbook's 1 (Kim and Gu 2004). Other losses take the
+same ridge, times their curvature; unknown labels are filled in by the mean of the label. docs/selection.md
+says why.
 
 With weights w, X and Y are D^(1/2)X and D^(1/2)Y, and n is the larger of Σ w and (Σ w)² / Σ w². Weights that
 are whole numbers so act as repetitions of rows, n = Σ w; others, such as shares of a total, by their ratios.
@@ -372,7 +369,7 @@ def sort_labels(rows: Rows, spec: Any) -> tuple[Array, Array, Array]:
 
     A label that all examples have needs none if there is an intercept.
     """
-    known, positive = rows.label_totals()
+    known, positive = rows.label_totals
     share, xp = rows.label_means, namespace(known)
     if rows.schema.targets == "real":
         return xp.zeros_like(known, dtype=xp.bool), known > 0, share * float(spec.fit_intercept)
@@ -420,7 +417,7 @@ def noise_along(rows: Rows, spec: Any, ridge: float) -> float:
         sums = rows.statistics
         of_means = 0.0 if spec.fit_intercept else sums.weight * float(sums.y_mean @ sums.y_mean)
         return 2.0 * math.sqrt((sums.yy + of_means) * ridge / rows.n_effective)
-    known, totals = map(to_numpy, rows.label_totals())
+    known, totals = map(to_numpy, rows.label_totals)
     loss, constants = spec.loss, to_numpy(sort_labels(rows, spec)[2])
     if loss.name == "squared":
         left = np.sum(to_numpy(rows.label_squares) - constants * (2.0 * totals - known * constants))
@@ -440,7 +437,7 @@ def loss_scale(rows: Rows, spec: Any) -> float:
     """
     if sums_suffice(spec.loss, rows):
         return 1.0
-    known, positive = map(to_numpy, rows.label_totals())
+    known, positive = map(to_numpy, rows.label_totals)
     loss, constants = spec.loss, to_numpy(sort_labels(rows, spec)[2])
     bends = loss.terms(np.ones_like(constants), constants).curvatures * known / rows.total_weight
     weights = known if rows.schema.targets == "real" else positive

@@ -72,7 +72,7 @@ class LRML(LabelModel, Member):
         A `Cut` is chosen by ``fit``, for its metric, on scores of rows left out. "auto" is `Cut()`, for
         micro-F1.
     warm_start : bool, default=False
-        Start from the coefficients of the last ``fit``.
+        Start from the coefficients of the last ``fit``; not with a kernel.
     callback : callable, optional
         Called with an `lrml.solvers.IterationInfo` before the first iteration and after each; true stops.
     device : str, optional
@@ -152,9 +152,9 @@ class LRML(LabelModel, Member):
 class MLTrace(LabelModel, Member):
     """Multi-label learning with the trace norm: `LRML` with theta = 0, and a proof of how close a fit is.
 
-    On the coefficients, the default, the problem is convex: a duality gap proves the distance from the
-    optimum, and with the squared loss and all labels known the solver stops on it. On the predictions a fit
-    is exact.
+    On the coefficients, the default, the problem is convex: with the squared loss and all labels known a
+    duality gap proves the distance from the optimum, and the solver stops on it. On the predictions a fit is
+    exact.
 
     Parameters
     ----------
@@ -164,13 +164,14 @@ class MLTrace(LabelModel, Member):
         Strength of an additional squared Frobenius norm.
     space : {"coefficients", "predictions"}, default="coefficients"
     loss, fit_intercept, kernel, gamma, degree, coef0, solver, max_iter, tol, threshold, …
-        As in `LRML`, to the last; ``tol`` limits ``gap_``, or its estimate if every iteration reads the rows.
+        As in `LRML`, to the last; ``tol`` limits ``gap_``.
 
     Attributes
     ----------
     gap_ : float
-        (primal − dual) / primal: an upper bound of the relative distance of the objective from its minimum.
-        In a subspace, that from the minimum inside, plus ``compression_gap_``, which is an estimate.
+        (primal − dual) / primal: an upper bound of the relative distance of the objective from its minimum;
+        with other losses and unknown labels the estimate that ``tol`` limits. In a subspace, that from the
+        minimum inside, plus ``compression_gap_``, which is an estimate.
     coef_, intercept_, factors_, rank_, alpha_, ridge_, objective_, status_, …
         As in `LRML`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lrml._shown import level_of_user, shown
 from lrml.core.arrays import namespace
-from lrml.core.checks import check_count
 from lrml.core.coordinates import Coordinates, coordinates_of
 from lrml.core.linalg import Factors
 from lrml.core.moments import Statistics
@@ -22,7 +21,7 @@ from lrml.core.rows import Rows, Schema
 from lrml.estimators._criteria import GridPoint
 from lrml.estimators._fit import record
 from lrml.estimators._fitted import model_nbytes
-from lrml.estimators._plans import DEFAULT_THETAS, grid_points
+from lrml.estimators._plans import DEFAULT_THETAS, grid_points, resolve_counts
 from lrml.estimators._spec import CHECKS, check_parameters
 from lrml.estimators.lrml import LRML
 from lrml.estimators.spectral import SpectralRegressor
@@ -145,10 +144,25 @@ def lrml_path(
     asked = {"thetas": thetas, "alphas": alphas, "ridges": 0.0 if ridges is None else ridges}
     asked |= {"n_alphas": n_alphas, "alpha_ratio": alpha_ratio}
     given = check_parameters(asked, CHECKS, dict.fromkeys(asked))
-    shared, params, counts = _setting(X, Y, sample_weight, estimator, given.thetas)
-    whole, space = shared[2].problem, shared[0].space
-    strengths = given.alphas, given.ridges, given.n_alphas or _N_ALPHAS, given.alpha_ratio
-    points = grid_points(whole, list(dict.fromkeys(counts)), *strengths, space=space)
+    if not (estimator is None or isinstance(estimator, LRML | SpectralRegressor)):
+        raise TypeError(f"estimator is {shown(estimator)}. Pass LRML(…) or SpectralRegressor(…).")
+    estimator = clone(LRML() if estimator is None else estimator)
+    space = estimator.space or "coefficients"
+    params = estimator.set_params(theta=0, alpha=0.0, ridge=0.0, space=space)._check_params()
+    if params.loss.name != "squared":
+        raise ValueError(f"a path is for the squared loss, not for loss={params.loss.name!r}. Use LRMLCV.")
+    if isinstance(X, Statistics):
+        if Y is not None or sample_weight is not None:
+            raise ValueError("Statistics have labels and weights in them. Leave out Y and sample_weight.")
+        rows = Rows.of_sums(X, Schema(X.n_features, X.n_labels, targets=estimator._targets))
+    else:
+        rows = estimator._rows(params, X, Y, sample_weight, None)
+    if not rows.all_known:
+        raise ValueError("Y contains NaN, and a path needs to know all labels. Use LRML, or impute them.")
+    counts = resolve_counts("theta", given.thetas or DEFAULT_THETAS, 0, rows.model_shape)
+    coordinates = coordinates_of(rows, fit_intercept=params.fit_intercept)
+    whole, strengths = coordinates.problem, (given.alphas, given.ridges, given.n_alphas or _N_ALPHAS)
+    points = grid_points(whole, counts, *strengths, given.alpha_ratio, space)
     parts = {ridge: whole.with_ridge(ridge) for ridge in given.ridges}
     max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
     pairs = [(parts[point.ridge], point.penalty) for point in points]
@@ -162,7 +176,9 @@ def lrml_path(
             ConvergenceWarning,
             stacklevel=level_of_user(),
         )
-    return LRMLPath(*shared, list(zip(points, found, strict=True)))
+    if rows.kernel is None:  # models do not need the rows
+        rows = replace(Rows.of_sums(None, rows.schema), home=rows.home)
+    return LRMLPath(estimator, rows, coordinates, list(zip(points, found, strict=True)))
 
 
 def _seen(found: PathPoint) -> PathPoint:
@@ -173,34 +189,3 @@ def _seen(found: PathPoint) -> PathPoint:
         kept = int(namespace(s).count_nonzero(s > 0))  # they descend
         left, right = (U * s)[:, :kept], right[:, :kept]
     return replace(found, regressions=found.regressions._replace(left=left, right=right, shrunk=None))
-
-
-def _setting(
-    X: Any, Y: Any, sample_weight: Any, estimator: Any, thetas: Iterable[Any] | None
-) -> tuple[tuple[Any, Rows, Coordinates], Any, list[int]]:
-    """Check all that is given as a fit does, and decompose; return what all models share.
-
-    Of the rows, that is what a model keeps of them. All labels must be known.
-    """
-    if not (estimator is None or isinstance(estimator, LRML | SpectralRegressor)):
-        raise TypeError(f"estimator is {shown(estimator)}. Pass LRML(…) or SpectralRegressor(…).")
-    estimator = clone(LRML() if estimator is None else estimator)
-    estimator.set_params(theta=0, alpha=0.0, ridge=0.0)
-    estimator.set_params(space=estimator.space or "coefficients")
-    params = estimator._check_params()
-    if params.loss.name != "squared":
-        raise ValueError(f"a path is for the squared loss, not for loss={params.loss.name!r}. Use LRMLCV.")
-    if isinstance(X, Statistics):
-        if Y is not None or sample_weight is not None:
-            raise ValueError("Statistics have labels and weights in them. Leave out Y and sample_weight.")
-        rows = Rows.of_sums(X, Schema(X.n_features, X.n_labels, targets=estimator._targets))
-    else:
-        rows = estimator._rows(params, X, Y, sample_weight, None)
-    if not rows.all_known:
-        raise ValueError("Y contains NaN, and a path needs to know all labels. Use LRML, or impute them.")
-    thetas = DEFAULT_THETAS if thetas is None else thetas
-    counts = [check_count("theta", theta, 0, rows.model_shape) for theta in thetas]
-    coordinates = coordinates_of(rows, fit_intercept=params.fit_intercept)
-    if rows.kernel is None:  # models do not need the rows
-        rows = replace(Rows.of_sums(None, rows.schema), home=rows.home)
-    return (estimator, rows, coordinates), params, counts

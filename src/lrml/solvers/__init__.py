@@ -7,8 +7,6 @@ Anderson's method) serve the rest of the library and may change.
 """
 
 from lrml.core.linalg import Factors
-from lrml.solvers._gaps import duality_gap as duality_gap
-from lrml.solvers._gaps import row_duality_gap as row_duality_gap
 from lrml.solvers._loop import (
     SUCCESSES,
     Callback,
@@ -24,6 +22,7 @@ from lrml.solvers._loop import (
 from lrml.solvers._loop import Recorder as Recorder
 from lrml.solvers._loop import at_once as at_once
 from lrml.solvers._solve import ROW_SOLVERS, SOLVERS, PathPoint, solve, solve_path, solve_rows
+from lrml.solvers._solve import duality_gap as duality_gap
 from lrml.solvers._solve import regressions_of as regressions_of
 from lrml.solvers._solve import result_of as result_of
 from lrml.solvers.alternating import Alternating

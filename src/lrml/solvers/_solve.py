@@ -22,7 +22,7 @@ from lrml.core.arrays import (
     to_numpy,
 )
 from lrml.core.coordinates import RidgeRegressions
-from lrml.core.linalg import Factors, spectrum
+from lrml.core.linalg import Factors, singular_values, spectrum
 from lrml.core.loss_problem import RowProblem
 from lrml.core.penalties import Penalty, TailSum, Values, ranks_of
 from lrml.core.quadratic import SpectralProblem
@@ -30,6 +30,7 @@ from lrml.solvers._loop import (
     Callback,
     Certificate,
     Phase,
+    Point,
     Run,
     SolverResult,
     Status,
@@ -198,6 +199,32 @@ def _beginning(problem: SpectralProblem, penalty: Penalty) -> Array:
         return W
     further = 0.5 * float(penalty.slopes(sigma)[-1] / sigma[-1])
     return problem.with_ridge(problem.ridge + further).reduced_rank_solution(rank)[0]
+
+
+def duality_gap(problem: SpectralProblem, penalty: TailSum, point: Point) -> float:
+    """Relative duality gap of f(W) + alpha · ‖W‖_*, f the squared loss with or without a ridge.
+
+    A ridge is equivalent to rows √ridge · I of X with zero rows of Y, so let f be ‖Y − XW‖². The dual is
+
+    ::
+
+        maximise ⟨A, Y⟩ − ‖A‖²/4    subject to    ‖XᵀA‖₂ ≤ alpha,
+
+    and A = 2t(Y − XW), for t in [0, alpha / ‖∇f(W)‖₂], is feasible. The best such t gives the dual value
+    D(t) = 2t ⟨E, Y⟩ − t² ‖E‖², E = Y − XW. Primal minus dual value, over the primal value, bounds how far
+    the objective is above the least one.
+    """
+    W, primal = point.W, point.objective
+    projected = float(dot(W, problem.cross))
+    error_on_target = problem.target - projected
+    error = error_on_target - projected + float(dot(W, problem.diagonal * W))
+    steepest = singular_values(problem.gradient(W))[0]
+    t = error_on_target / error if error > 0 else 1.0
+    if steepest > 0:
+        t = min(t, penalty.alpha / steepest)
+    t = max(t, 0.0)
+    dual = 2.0 * t * error_on_target - t * t * error
+    return max(primal - dual, 0.0) / primal if primal > 0 else 0.0
 
 
 def solve_rows(

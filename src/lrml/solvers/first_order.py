@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from lrml.core.arrays import Array, dot, frobenius, namespace
+from lrml.core.checks import check_choice, check_number
 from lrml.core.penalties import Penalty, TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.solvers._loop import Point, Problem, point_at
@@ -106,15 +107,9 @@ class Algorithm1:
     def __init__(
         self, t0: float | None = None, gamma: float = 1.01, rule: Literal["paper", "exact"] = "paper"
     ) -> None:
-        if t0 is not None and not t0 > 0:
-            raise ValueError(f"t0 must be positive, got {t0}. Use None for the Lipschitz constant.")
-        if not gamma >= 1:
-            raise ValueError(f"gamma must be at least 1, got {gamma}. The paper asks for gamma > 1.")
-        if rule not in ("paper", "exact"):
-            raise ValueError(f"rule must be 'paper' or 'exact', got {rule!r}. Use one of the two.")
-        self.t0 = t0
-        self.gamma = gamma
-        self.rule: Literal["paper", "exact"] = rule
+        self.t0 = None if t0 is None else check_number("t0", t0, above=True)
+        self.gamma = check_number("gamma", gamma, 1.0)
+        self.rule: Any = check_choice("rule", rule, ("paper", "exact"))
 
     def start(self, problem: SpectralProblem, penalty: Penalty, point: Point) -> None:
         """Set W₀ and t₀."""

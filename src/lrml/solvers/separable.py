@@ -86,7 +86,7 @@ class Design:
         squares, self.rest = np.maximum(squares, 0.0), np.inf
         self.complete = self.size <= _ALL_DIRECTIONS
         if not self.dual and self.size <= _ALL_IF_WIDE:
-            self.complete |= differ_widely(squares, squares)
+            self.complete |= differ_widely(squares)
         if not self.complete:
             self.eigenvalues, basis = self._leading(found.weights[:, None])
             others = max(min(n, d) - len(self.eigenvalues), 1)
@@ -244,7 +244,7 @@ class SeparableProblem:
             if design.complete:  # what is orthogonal to all rows would stay
                 coords = design.basis @ (design.basis.T @ coords)
         elif self.fit_intercept:
-            intercept[:] = best_constants(self.loss, *self.rows.label_totals())[places]
+            intercept[:] = best_constants(self.loss, *self.rows.label_totals)[places]
         scores = np.empty((n, len(places)), dtype=self.dtype)
         scores[:] = intercept
         if start is not None:
@@ -375,7 +375,7 @@ def solve_separable(
     run, cold, first_slope = Recorder(callback), start is None, 0.0
     before = np.zeros(3)  # objective, gap and squared slope of earlier groups
     # Labels of the same frequency take as many steps.
-    order = np.argsort(problem.rows.label_totals()[1], kind="stable")
+    order = np.argsort(problem.rows.label_totals[1], kind="stable")
     width = max(1, _SCORES_IN_WORK // n)
     for first in range(0, n_labels, width):
         labels = problem.begin(order[first : first + width], start)
