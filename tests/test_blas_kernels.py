@@ -22,14 +22,9 @@ OLDEST = "Nehalem"
 ALIASES = {"zen": {"zen", "haswell"}}
 SMALL_PART = (
     "tests/test_blas_kernels.py",
-    "tests/core/test_quadratic.py",
     "tests/solvers/test_alternating.py",
     "tests/solvers/test_optimality.py",
 )
-# What takes long: the strict namespace, which calls the same BLAS, plain gradient steps, and other losses.
-SLOW = ("strict", "pg", "growing", "logistic", "hinge")
-# What multiplies no matrices: proximal maps of vectors.
-NO_BLAS = ("exact_prox", "every_penalty", "papers_rule")
 
 
 def architectures(found: list[dict[str, object]]) -> list[str]:
@@ -63,8 +58,7 @@ def test_a_small_part_with_the_kernels_for_the_oldest_cpus():
     found = architectures(json.loads(run("-c", probe).stdout))
     if not found or set(found) != {OLDEST}:
         pytest.skip(f"OPENBLAS_CORETYPE={OLDEST} does not switch the kernels here: {found or 'no OpenBLAS'}")
-    chosen = " and ".join(f"not {word}" for word in (*SLOW, *NO_BLAS, "oldest"))
-    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", chosen)
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "not oldest")
     done = run("-m", "pytest", *options, *SMALL_PART)
     assert done.returncode == 0, f"with the kernels for {OLDEST}:\n{done.stdout}\n{done.stderr}"
     assert "OPENBLAS_CORETYPE" not in done.stdout, "the check of the kernels was skipped"

@@ -1,15 +1,13 @@
 """The problem in spectral coordinates against the same quantities in the original ones."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from lrml.core.arrays import HOST, namespace
+from lrml.core.arrays import namespace
 from lrml.core.moments import Statistics
-from lrml.core.penalties import TailSum, TraceNorm
+from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
-from namespaces import assert_same, moved, put
+from namespaces import assert_same, moved
 
 
 def make(n, d, n_labels, ridge=0.0, seed=0, rank=None):
@@ -153,43 +151,6 @@ def test_directions_that_add_nothing_are_dropped_at_all_scales(intercept):
     if intercept:
         X, Y, scaled = X - X.mean(axis=0), Y - Y.mean(axis=0), scaled - scaled.mean(axis=0)
     np.testing.assert_allclose(X @ W, scaled @ np.linalg.lstsq(scaled, Y, rcond=None)[0], atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_every_place_computes_as_numpy_does(place, dtype):
-    """In the same coordinates, so that every number is the same."""
-    rtol = 1e-11 if dtype == "float64" else 1e-4
-    expected = make(40, 6, 15, ridge=0.5)[-1]
-    parts = {name: getattr(expected, name).astype(dtype) for name in ("rows", "cross", "features", "labels")}
-    found = moved(place, replace(expected, **parts))
-    rng = np.random.default_rng(4)
-    W, weights = rng.normal(size=expected.shape).astype(dtype), np.array([0.0, 3.0, 0.7], dtype=dtype)
-    U, V = (np.linalg.qr(rng.normal(size=(size, 3)))[0].astype(dtype) for size in expected.shape)
-    there, left, right = (put(place, array) for array in (W, U, V))
-
-    def same(one, other):
-        if isinstance(one, tuple | list):
-            for mine, theirs in zip(one, other, strict=True):
-                same(mine, theirs)
-        elif isinstance(one, float):
-            assert one == pytest.approx(other, rel=rtol)
-        else:
-            assert_same(one, other, HOST if isinstance(one, np.ndarray) else place, dtype, rtol)
-
-    for name, mine, theirs in (
-        ("value", (there,), (W,)),
-        ("measures", (there, there), (W, W)),
-        ("gradient", (there,), (W,)),
-        ("ridge_solution", (2.0,), (2.0,)),
-        ("ridge_leaving", (0.3,), (0.3,)),
-        ("solve_left", (right, weights), (V, weights)),
-        ("solve_right", (left, weights), (U, weights)),
-        ("prox", (there, TraceNorm(2.0), 0.3), (W, TraceNorm(2.0), 0.3)),
-        ("restore", (left, right), (U, V)),
-    ):
-        same(getattr(found, name)(*mine), getattr(expected, name)(*theirs))
-    for name in ("lipschitz", "scale"):
-        same(getattr(found, name), getattr(expected, name))
 
 
 def test_constant_features_keep_one_direction_and_leave_nothing_to_learn(place):

@@ -2,7 +2,6 @@
 
 import pickle
 import re
-from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -197,29 +196,6 @@ def refused(call, shown):
     with pytest.raises((ValueError, TypeError, AttributeError)) as caught:
         call()
     assert re.search(shown, f"{caught.value} {caught.value.__cause__}"), caught.value
-
-
-def test_bad_blocks_are_named(data):
-    X, Y, _ = data
-    ok = (X, Y)
-    holes = np.where(np.arange(240)[:, None] < 100, np.nan, Y)  # the first rows know nothing
-    named, collection = pd.DataFrame(Y, columns=list("abcdef")), type("Array", (), {"__dask_graph__": None})
-    far = (np.full((2, 9), 9e36), Y[:2], np.zeros(2))
-    for blocks, shown in (
-        ([], "X, Y"),
-        (7, "7"),
-        ("big.xmc", "'big.xmc'"),
-        (collection(), "dask"),
-        (X, "X and y"),
-        ([far], "sample_weight"),
-    ):
-        refused(lambda given=blocks: LRML(2).fit_blocks(given), shown)
-    refused(lambda: CPLST(2).fit_blocks([ok, (X, holes)]), "CPLST")
-    for classes in ("abcdfe", "uvwxyz"):
-        refused(lambda names=classes: LRML(2).fit_blocks([(X, named)], classes=list(names)), "Reorder")
-    gone = iter([])  # what is wrong is said before anything but the first block is read
-    refused(lambda: LRML(99).fit_blocks(chain([ok], gone)), "theta")
-    refused(lambda: CPLST(99).fit_blocks([ok]), "rank")
 
 
 def test_what_sums_do_not_tell_is_refused(data, tmp_path):

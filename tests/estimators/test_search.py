@@ -270,3 +270,11 @@ def test_many_rows_are_searched_in_stages_on_one_held_out_fifth(many):
     grid = LRMLCV(LRML(loss="logistic"), thetas=[0], alphas=alphas, ridges=ridges, random_state=0).fit(X, Y)
     assert found.best_score_ > grid.best_score_ - 2e-3
     assert LRMLCV(LRML(loss="logistic"), thetas=[0], random_state=0).fit(X[:2999], Y[:2999]).n_splits_ == 5
+
+
+def test_smallest_model_of_another_loss_on_many_rows(many):
+    rules = ("best", "smallest")
+    best, small = (LRMLCV(LRML(loss="logistic"), rule=rule, random_state=0).fit(*many) for rule in rules)
+    assert small.nbytes_ < best.nbytes_
+    assert small.rank_ <= 4
+    assert small.best_score_ > best.best_score_ - 0.02

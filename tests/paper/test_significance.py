@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lrml._significance import holm, paired_difference
-from lrml.paper._tables import mark
 
 P_VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=7)
 
@@ -58,19 +57,3 @@ def test_holm_is_closed_testing_by_bonferroni(p_values: list[float]) -> None:
             if place in chosen
         )
         assert corrected == pytest.approx(min(1.0, expected))
-
-
-@pytest.mark.parametrize(
-    ("difference", "p_value", "lower_is_better", "expected"),
-    [
-        (0.1, 0.01, False, "•"),
-        (-0.1, 0.01, False, "∘"),
-        (0.1, 0.01, True, "∘"),
-        (-0.1, 0.01, True, "•"),
-        (0.1, 0.05, False, ""),
-        (0.0, 1.0, True, ""),
-        (float("nan"), 1.0, False, ""),
-    ],
-)
-def test_marks(difference: float, p_value: float, lower_is_better: bool, expected: str) -> None:
-    assert mark(difference, p_value, lower_is_better) == expected
