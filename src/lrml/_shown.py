@@ -40,10 +40,16 @@ def counted(number: int, unit: str) -> str:
     return f"{number:,d} {unit}{'' if number == 1 else 's'}"
 
 
+_NOT_THE_USERS = ("lrml.", "sklearn.callback.")
+
+
 def level_of_user() -> int:
-    """Return the ``stacklevel`` of the line outside this package that called, for a warning there."""
+    """Return the ``stacklevel`` of the line outside this package that called, for a warning there.
+
+    What scikit-learn wraps around a fit for its callbacks is not the user's either.
+    """
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lrml."):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_NOT_THE_USERS):
         level, frame = level + 1, frame.f_back
     return level
 

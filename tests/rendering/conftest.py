@@ -11,7 +11,7 @@ from rendering.browser import Watched, started_browser
 from rendering.sample_page import sample_page
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # while it runs, no test of this process can have an event loop
 def browser() -> Iterator[Any]:
     with started_browser() as started:
         yield started
