@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lrml import LEML, LRML, LRMLCV, MLFro, MLTrace, TextTagger
-from lrml.inspection import describe_model, low_rank_gain
+from lrml.inspection import describe_model, explain, low_rank_gain
 
 MODELS = {
     "lrml": LRML(2, 5.0),
@@ -60,22 +60,36 @@ def test_features_and_related_labels_are_those_of_the_coefficients(data, name):
 def test_what_it_is(data):
     model = MODELS["lrml"].fit(*data)
     found = describe_model(model)
-    assert (found.kind, found.n_features, found.n_labels, found.rank) == ("LRML", 9, 6, model.rank_)
-    assert (found.nbytes, found.objective, found.status) == (model.nbytes_, model.objective_, model.status_)
+    keys = ("estimator", "features", "labels", "rank", "bytes", "status")
+    wanted = ["LRML", 9, 6, model.rank_, model.nbytes_, model.status_]
+    assert [found.fitted[key] for key in keys] == wanted
+    assert found.objective == model.objective_
     assert found.theta == 2
     assert found.tail == pytest.approx(model.singular_values_[2:].sum())
-    assert found.params["alpha"] == 5.0
+    assert found.fitted["params"]["alpha"] == 5.0
     assert describe_model(MODELS["trace"].fit(*data)).theta == 0
     assert describe_model(MODELS["fro"].fit(*data)).theta is None
     assert describe_model(MODELS["fro"]).tail is None
     search = MODELS["search"].fit(*data)
     found = describe_model(search)
-    assert found.params["best_params"] == search.best_params_
-    (shown,) = (table["rows"] for table in found.summary("")["tables"] if table["id"] == "params")
-    assert [row["name"] for row in shown] == [*found.given, *search.best_params_]
-    assert set(found.given) < set(search.get_params(deep=False))
+    told = dict(found.summary("")["about"])["Fitted"]
     for name, value in search.best_params_.items():
-        assert {row["name"]: row["value"] for row in shown}[name] == f"{value:.4g}"
+        assert f"{name} {value:.4g}" in told
+
+
+def test_labels_that_are_asked_for_stand_alone(data):
+    model = MODELS["fro"].fit(*data)
+    found = describe_model(model, labels=["c", "a"], n_features=9)
+    assert [label["name"] for label in found.labels] == ["c", "a"]
+    for label, place in zip(found.labels, (2, 0), strict=True):
+        assert (label["intercept"], label["threshold"]) == (model.intercept_[place], 0.5)
+        weights = {one["name"]: one["coefficient"] for one in label["features"]}
+        assert [weights[f"x{j}"] for j in range(9)] == pytest.approx(model.coef_[place])
+    tables = found.summary("")["tables"]
+    assert [table["title"].split()[-1] for table in tables] == ["c", "a"]
+    assert [len(table["rows"]) for table in tables] == [9, 9]
+    with pytest.raises(ValueError, match=r"^label 'A' .* a\?"):
+        describe_model(model, labels=["A"])
 
 
 def test_through_pipelines_and_searches_of_scikit_learn(data):
@@ -94,6 +108,26 @@ def test_tagger_names_words_and_tags():
     found = describe_model(tagger, n_features=1)
     assert {label["name"] for label in found.labels} == {"fruit", "vehicle"}
     assert {label["features"][0]["name"] for label in found.labels} <= {"apple", "car"}
+
+
+@pytest.mark.parametrize("form", ["array", "frame", "pipeline"])
+def test_contributions_and_the_intercept_add_up_to_the_score(data, form):
+    X, Y = data
+    X, names = (X.to_numpy(), [str(j) for j in range(9)]) if form == "array" else (X, [*X.columns])
+    model = make_pipeline(StandardScaler(), LRML(2, 5.0)) if form == "pipeline" else LRML(2, 5.0)
+    fitted = model.fit(X, Y)
+    intercept = (fitted[-1] if form == "pipeline" else fitted).intercept_
+    for row in (X[:1], X[5:6]):
+        scores = fitted.decision_function(row)[0]
+        for place, label in enumerate(Y.columns):
+            parts = explain(fitted, row, label, n=None)
+            assert intercept[place] + sum(value for _, value in parts) == pytest.approx(scores[place])
+            assert {name for name, _ in parts} <= {*names}
+            assert explain(fitted, row, label, n=2) == sorted(parts, key=lambda part: -abs(part[1]))[:2]
+    if form == "array":
+        assert explain(fitted, X[5], "a") == explain(fitted, X[5:6], "a")
+    with pytest.raises(ValueError, match=r"^there are 2 rows"):
+        explain(fitted, X[:2], "a")
 
 
 def test_a_kernel_has_no_features(data):

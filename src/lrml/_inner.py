@@ -9,12 +9,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
-from lrml._shown import counted, shown
+from lrml._shown import counted, did_you_mean, shown
 from lrml.core import Statistics
-from lrml.core.arrays import at_home
+from lrml.core.arrays import at_home, is_sparse, to_host
+from lrml.core.checks import check_integer
 from lrml.core.losses import LOSSES, LogisticLoss
 from lrml.estimators import predict_top_k
 
@@ -57,6 +59,16 @@ class Inner(NamedTuple):
         for step in self.steps:
             rows = step.transform(rows)
         return rows
+
+    def contributions(self, X: Any, label: Any, n: int | None) -> list[tuple[int, float]]:
+        """Return the columns of a row, as the model sees it, that contribute most to the score of a label."""
+        if hasattr(self.model, "kernel_"):
+            raise ValueError(f"{shown(self.model)} adds up no features. Fit it with kernel='linear'.")
+        n = None if n is None else check_integer("n", n)
+        row, place = sp.csr_array(self.model._validated(X)), place_of(self.model, label)
+        found = row.data * coefficients_of(self.model, place, row.indices)
+        order = np.argsort(-np.abs(found), kind="stable")[:n]
+        return [(int(row.indices[i]), float(found[i])) for i in order if found[i] != 0]
 
 
 def inner_model(estimator: Any, caller: str) -> Inner:
@@ -140,6 +152,58 @@ class Prediction(NamedTuple):
             cut = np.vectorize(cuts.__getitem__, otypes=[float])(tags)
         probabilities = LogisticLoss().probability(scores) if model.loss_ == "logistic" else None
         return cls(tags, scores, probabilities, np.broadcast_to(cut, np.shape(scores)))
+
+
+def explain(model: Any, row: Any, label: Any, n: int | None = 5) -> list[tuple[str, float]]:
+    """Return features of one row and what they contribute to a label; negative ones speak against it.
+
+    The score of the label is its intercept plus the contributions x_j W_jl of all features of the row, of
+    which at most n are returned, the largest first; all if n is None.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted linear model or search of this library, a `TextTagger`, or a pipeline that ends in one.
+    row : str, array of shape (d,) or (1, d), sparse matrix or frame with one row
+        As ``predict`` takes it.
+    label : object
+        One of ``classes_``.
+    n : int or None, default=5
+
+    Examples
+    --------
+    >>> from lrml import MLFro
+    >>> from lrml.datasets import load_yeast
+    >>> X, Y = load_yeast().train
+    >>> [(name, round(value, 3)) for name, value in explain(MLFro(1.0).fit(X, Y), X[0], 11, n=2)]
+    [('44', -0.071), ('57', -0.046)]
+    """
+    inner = inner_model(model, "explain")
+    if isinstance(row, str):
+        rows: Any = [row]
+    else:
+        rows = to_host(row)
+        rows = rows if is_sparse(rows) or hasattr(rows, "columns") else np.atleast_2d(rows)
+        if rows.shape[0] != 1:
+            raise ValueError(f"there are {rows.shape[0]} rows. Explain them one by one.")
+    found, names = inner.contributions(inner.features(rows), label, n), inner.feature_names
+    return [(str(j if names is None else names[j]), value) for j, value in found]
+
+
+def place_of(model: Any, label: Any) -> int:
+    """Return the column of a label, by its name as it is printed."""
+    names = [str(name) for name in model.classes_]
+    if str(label) not in names:
+        similar = did_you_mean(label, names)
+        raise ValueError(f"label {shown(label)} is not in classes_. {similar}Pass one that fit has seen.")
+    return names.index(str(label))
+
+
+def coefficients_of(model: Any, place: int, features: Any = slice(None)) -> npt.NDArray[Any]:
+    """Return what features weigh for one label; W as a whole is never made."""
+    U, s, V = model.factors_
+    weights: npt.NDArray[Any] = U[features] @ (s * V[place])
+    return weights
 
 
 def label_vectors(model: Any) -> npt.NDArray[np.float64]:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from inspect import signature
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from lrml._inner import free_values, inner_model, label_vectors
-from lrml._shown import shortened, shown
+from lrml._inner import (
+    coefficients_of,
+    explain,
+    facts_of,
+    free_values,
+    in_words,
+    inner_model,
+    label_vectors,
+    place_of,
+    threshold_of,
+)
+from lrml._shown import shortened
 from lrml.core.arrays import is_sparse, to_host
 from lrml.core.checks import check_integer
 from lrml.core.penalties import TailSum
@@ -20,13 +29,11 @@ from lrml.displays import SpectrumDisplay
 from lrml.estimators import LRMLCV, SpectralRegressor, SpectralRegressorCV
 from lrml.report import canvas, column, figure, page, rounded, table
 
-__all__ = ["LowRankGain", "ModelDescription", "describe_model", "low_rank_gain"]
+__all__ = ["LowRankGain", "ModelDescription", "describe_model", "explain", "low_rank_gain"]
 
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
-# What a description takes from the attributes of a model.
-_FACTS = ("rank", "nbytes", "loss", "status", "objective", "converged", "n_iter")
 _CLEAR = 0.2  # a smaller cosine is not called a relation
 _MOST_PANELS, _LONGEST_NAME = 6, 28
 _BLOCK = 1 << 20  # cosines at once
@@ -36,24 +43,17 @@ _BLOCK = 1 << 20  # cosines at once
 class ModelDescription:
     """What `describe_model` returns."""
 
-    kind: str  # the class of the model
-    params: dict[str, Any]  # its parameters, and for a search ``best_params``
-    given: list[str]  # names of the parameters that differ from their defaults
-    n_features: int  # for a kernel its training rows
-    n_labels: int
-    rank: int
-    nbytes: int
-    loss: str
-    status: str
+    constructor: str  # with the parameters that differ from their defaults
+    fitted: dict[str, Any]  # what was fitted, and how it ended, as ``lrml fit --json`` says it
     objective: float
-    converged: bool
-    n_iter: int
     unseen_labels: int  # without a positive example in training
     singular_values: list[float]  # descending
     theta: int | None  # so many of those of the coefficients are free; None if they are not penalised
-    space: str | None  # whose singular values are penalised: "coefficients", "predictions", or none
     pairs: list[dict[str, Any]]  # of labels with the largest cosines: ``first``, ``second``, ``cosine``
-    labels: list[dict[str, Any]]  # longest coefficient vectors: ``name``, ``norm``, ``related``, ``features``
+    labels: list[dict[str, Any]]
+    """Longest coefficient vectors, or those asked for: ``name``, ``norm``, ``intercept``, ``threshold``,
+    ``related`` and ``features``."""
+    chosen: bool  # whether labels were asked for
 
     @property
     def tail(self) -> float | None:
@@ -73,11 +73,12 @@ class ModelDescription:
         return _page(self, title, about)
 
     def __repr__(self) -> str:
-        size = f"{self.n_features} features, {self.n_labels} labels"
-        return f"ModelDescription({self.kind}, {size}, rank {self.rank})"
+        return f"ModelDescription({'; '.join(in_words(self.fitted)[:2])})"
 
 
-def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> ModelDescription:
+def describe_model(
+    model: Any, *, labels: Sequence[Any] = (), n_labels: int = 20, n_features: int = 8
+) -> ModelDescription:
     """Describe a fitted model.
 
     With W = U diag(s) Vᵀ, the coefficients of label l are U (s ∘ V_l), and the cosine of two labels is that
@@ -87,6 +88,8 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
     ----------
     model : estimator
         A fitted estimator or search of this library, a `TextTagger`, or a pipeline that ends in one.
+    labels : sequence
+        Names of labels to describe; by default those with the longest coefficient vectors.
     n_labels, n_features : int
         How many labels, and pairs of labels, to describe, and features for each of them.
 
@@ -96,7 +99,7 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
     >>> from lrml.datasets import load_yeast
     >>> found = describe_model(LRML(3, 100.0).fit(*load_yeast().train))
     >>> found
-    ModelDescription(LRML, 103 features, 14 labels, rank 3)
+    ModelDescription(LRML: squared loss, theta 3, alpha 100, ...; rank 3, 103 features, 14 labels, ... bytes)
     >>> found.pairs[0]["first"], found.pairs[0]["second"], round(found.pairs[0]["cosine"], 2)
     ('11', '12', 1.0)
     """
@@ -104,52 +107,40 @@ def describe_model(model: Any, *, n_labels: int = 20, n_features: int = 8) -> Mo
         check_integer(name, value)
     inner = inner_model(model, "describe_model")
     fitted, feature_names = inner.model, inner.feature_names
+    cuts = np.broadcast_to(threshold_of(fitted), fitted.intercept_.shape)
     vectors = label_vectors(fitted)
     norms = np.linalg.norm(vectors, axis=1)
     directions = np.divide(vectors, norms[:, None], out=np.zeros_like(vectors), where=norms[:, None] > 0)
     names = [str(name) for name in fitted.classes_]
     longest = [int(place) for place in np.argsort(-norms, kind="stable")[:n_labels] if norms[place] > 0]
-    best = vars(fitted).get("best_params_")
-    params = _plain(fitted.get_params(deep=False))
-    defaults = {name: one.default for name, one in signature(type(fitted)).parameters.items()}
-    usual = _plain({name: defaults.get(name) for name in params})
     return ModelDescription(
-        kind=type(fitted).__name__,
-        given=[name for name, value in params.items() if value != usual[name]],
-        params=params | ({"best_params": _plain(best)} if best else {}),
-        n_features=len(fitted.factors_.U),
-        n_labels=len(names),
-        **{name: getattr(fitted, f"{name}_") for name in _FACTS},
+        constructor=" ".join(repr(fitted).split()),
+        fitted=facts_of(model),
+        objective=fitted.objective_,
         unseen_labels=int(np.count_nonzero(fitted.unseen_labels_)),
         singular_values=np.asarray(fitted.singular_values_, dtype=np.float64).tolist(),
         theta=free_values(fitted),
-        space=getattr(fitted, "space_", None),
         pairs=_pairs(directions, names, n_labels),
         labels=[
             {
                 "name": names[place],
                 "norm": float(norms[place]),
+                "intercept": float(fitted.intercept_[place]),
+                "threshold": float(cuts[place]),
                 "related": _related(directions, place, names),
                 "features": _top_features(fitted, place, feature_names, n_features),
             }
-            for place in longest
+            for place in ([place_of(fitted, label) for label in labels] or longest)
         ],
+        chosen=len(labels) > 0,
     )
-
-
-def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters that JSON can hold; others as they are printed."""
-    values = {k: value.item() if isinstance(value, np.generic) else value for k, value in params.items()}
-    simple = bool | int | float | str | None
-    return {name: value if isinstance(value, simple) else shown(value) for name, value in values.items()}
 
 
 def _top_features(model: Any, place: int, names: npt.NDArray[Any] | None, count: int) -> list[dict[str, Any]]:
     """Return the features with the largest coefficients of a label; none for a kernel."""
     if hasattr(model, "kernel_"):
         return []
-    U, s, V = model.factors_
-    coefficients = U @ (s * V[place])
+    coefficients = coefficients_of(model, place)
     size = np.abs(coefficients)
     top = np.argpartition(-size, min(count, len(size)) - 1)[:count]
     return [
@@ -309,6 +300,35 @@ def low_rank_gain(X: Any, Y: Any, *, search: Any = None, random_state: Any = 0) 
 
 
 def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    known = [*about, ("Estimator", found.constructor), ("Fitted", "; ".join(in_words(found.fitted)))]
+    known.append(("Objective", f"{found.objective:.6g}"))
+    if found.theta is not None:
+        beyond = max(0, len(found.singular_values) - found.theta)
+        known.append(("Tail", f"{beyond} singular values beyond theta {found.theta}, sum {found.tail:.4g}"))
+    if found.unseen_labels:
+        known.append(("Unseen", f"{found.unseen_labels} labels had no positive example in training"))
+    tables = _label_tables(found) if found.chosen else _overview(found)
+    trouble = [] if found.fitted["converged"] else [f"The fit did not converge: {found.fitted['status']}"]
+    figures = [*([] if found.chosen else [_spectrum_figure(found)]), *_features_figure(found)]
+    return page(title, trouble, figures, tables, known)
+
+
+def _label_tables(found: ModelDescription) -> list[dict[str, Any]]:
+    columns = [column("name", "feature"), column("coefficient", "weight", "number", 3)]
+    tables = []
+    for place, label in enumerate(found.labels):
+        caption = (
+            f"The constant is {label['intercept']:.3f}; from {label['threshold']:.3f} on it is assigned."
+        )
+        if related := _clear(label["related"]):
+            caption += f" Related: {_listed(related)}."
+        tables += table(
+            f"label{place}", f"What speaks for {label['name']}", caption, columns, label["features"]
+        )
+    return tables
+
+
+def _overview(found: ModelDescription) -> list[dict[str, Any]]:
     label_columns = [
         column("name", "label"),
         column("norm", "norm", "number", 3, "length of the label's coefficient vector"),
@@ -318,48 +338,22 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
     label_rows = []
     for label in found.labels:
         features = ", ".join(f"{'−' * (one['coefficient'] < 0)}{one['name']}" for one in label["features"])
-        related = ", ".join(f"{one['name']} ({one['cosine']:.2f})" for one in _clear(label["related"]))
+        related = _listed(_clear(label["related"]))
         label_rows.append(label | {"features": features or None, "related": related or None})
-    longest = f"The {len(found.labels)} labels with the longest coefficient vectors, of {found.n_labels:,}."
+    longest = (
+        f"The {len(found.labels)} labels with the longest coefficient vectors, of {found.fitted['labels']:,}."
+    )
     pair_columns = [column("first", "label"), column("second", "related label")]
     pair_columns.append(column("cosine", "cosine", "number", 3))
     nearest = "Pairs of labels with the largest cosine between their coefficients."
-    chosen = {name: found.params[name] for name in found.given} | found.params.get("best_params", {})
-    others = "Those that were given or found; all others have their defaults."
-    params = [{"name": name, "value": _said(value)} for name, value in chosen.items()]
-    tables = [
+    return [
         *table("labels", "Labels", longest, label_columns, label_rows),
         *table("pairs", "Most related labels", nearest, pair_columns, _clear(found.pairs)),
-        *table(
-            "params", "Parameters", others, [column("name", "parameter"), column("value", "value")], params
-        ),
     ]
-    steps = f", {found.n_iter} iterations" if found.n_iter else ""
-    known = [
-        *about,
-        ("Model", f"{found.kind}, {found.loss} loss"),
-        ("Size", f"{found.n_features:,} features, {found.n_labels:,} labels, {_bytes(found.nbytes)}"),
-        ("Fit", f"{found.status} Objective {found.objective:.6g}{steps}"),
-    ]
-    if found.theta is not None:
-        beyond = max(0, found.rank - found.theta)
-        known.append(("Penalty", f"theta {found.theta}; {beyond} values in the tail, sum {found.tail:.4g}"))
-    elif found.space == "predictions":
-        known.append(("Penalty", "on the singular values of the predictions"))
-    if found.unseen_labels:
-        known.append(("Unseen", f"{found.unseen_labels} labels had no positive example in training"))
-    figures = [_spectrum_figure(found), *_features_figure(found)]
-    headline = f"{found.kind} of rank {found.rank}: {found.n_features:,} features, {found.n_labels:,} labels."
-    trouble = [] if found.converged else [f"The fit did not converge: {found.status}"]
-    return page(title, [headline, *trouble], figures, tables, known)
 
 
-def _said(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+def _listed(related: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(f"{one['name']} ({one['cosine']:.2f})" for one in related)
 
 
 def _clear(related: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -370,7 +364,7 @@ def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
     caption = "Singular values of the coefficients."
     if found.theta is not None:
         caption += f" The penalty acts on the shaded tail, beyond theta = {found.theta}."
-    elif found.space == "predictions":
+    elif found.fitted["penalty_on"] == "predictions":
         caption += " The penalty acts on those of the predictions."
     display = SpectrumDisplay(found.singular_values, theta=found.theta)
     alt = "Descending singular values."
@@ -383,9 +377,8 @@ def _features_figure(found: ModelDescription) -> list[dict[str, Any]]:
     shown = [label for label in found.labels if label["features"]][:_MOST_PANELS]
     if not shown:
         return []
-    caption = (
-        "Largest coefficients of the labels with the longest vectors; right of 0 they speak for a label."
-    )
+    which = "" if found.chosen else "of the labels with the longest vectors; "
+    caption = f"Largest coefficients {which}right of 0 they speak for a label."
     title = "Features that speak for labels"
     return [figure("figure-features", title, caption, "Coefficients.", lambda: _draw_features(shown))]
 

@@ -18,9 +18,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lrml._door import check_label_names, check_targets
-from lrml._shown import counted, did_you_mean, shown
+from lrml._inner import Inner
+from lrml._shown import counted, shown
 from lrml.core.arrays import Array, is_sparse
-from lrml.core.checks import check_integer, is_real
+from lrml.core.checks import is_real
 from lrml.estimators import LRML, LRMLCV, LowRankModel, TopK
 
 __all__ = ["TextTagger", "default_model", "default_vectorizer"]
@@ -252,21 +253,10 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         which at most n are returned, the largest first; all if n is None.
         """
         check_is_fitted(self)
-        if hasattr(self.model_, "kernel_"):
-            raise ValueError(f"{shown(self.model_)} adds up no words. Fit it with kernel='linear'.")
-        n = None if n is None else check_integer("n", n)
-        places = np.flatnonzero(self.classes_ == tag)
-        if not len(places):
-            similar = did_you_mean(tag, map(str, self.classes_))
-            raise ValueError(f"tag {shown(tag)} is not in classes_. {similar}Pass one that fit has seen.")
         if not isinstance(text, str):
             raise TypeError(f"text must be one str, it is {shown(text)}. Explain texts one by one.")
-        row = sp.csr_array(self.transform([text]))
-        U, s, V = self.model_.factors_
-        contributions = row.data * (U[row.indices] @ (s * V[places[0]]))
-        order = np.argsort(-np.abs(contributions), kind="stable")[:n]
-        found = [(row.indices[i], float(contributions[i])) for i in order if contributions[i] != 0]
-        return [(str(self._feature_names[j]), contribution) for j, contribution in found]
+        found = Inner(self.model_, ()).contributions(self.transform([text]), tag, n)
+        return [(str(self._feature_names[j]), value) for j, value in found]
 
     @cached_property
     def _feature_names(self) -> Any:

@@ -110,7 +110,7 @@ def test_labels_that_occur_late_in_a_long_file_are_still_found(tmp_path, call):
 
 def test_inspection_of_a_tagger(folder, call):
     found, _ = call("inspect", folder / "model.lrml", "--json", "--features", 3)
-    assert found["kind"] == "LRML"
+    assert found["fitted"]["estimator"] == "LRML"
     for label in found["labels"]:
         words = {word for feature in label["features"] for word in feature["name"].split()}
         assert words & set(TOPICS[label["name"]].split())
@@ -118,6 +118,10 @@ def test_inspection_of_a_tagger(folder, call):
     told, _ = call("inspect", folder / "model.lrml", "--html", page)
     assert told.count("penalty on the predictions") == told.count("Singular values: ") == 1
     assert "<svg" in page.read_text("utf-8")
+    one = sorted(TOPICS)[0]
+    told, _ = call("inspect", folder / "model.lrml", "--label", one, "--features", 2)
+    assert f"What speaks for {one}" in told
+    assert "Most related" not in told
     assert "missing.lrml" in call("inspect", folder / "missing.lrml", code=2)[1]
 
 

@@ -341,6 +341,7 @@ def scenario_numbers(folder: Path) -> Numbers:
     numbers: Numbers = {}
     for command, arguments in commands.items():
         found = json.loads(_told(command, *arguments, "--json"))
+        found = found.get("fitted", {}) | found
         for key in cases.SCENARIO[command]:
             numbers |= _flat(f"{command} {key}", found[key])
     rows = [json.loads(line) for line in _told("predict", model, new, "-k", 3, "--json").splitlines()[:5]]

@@ -105,7 +105,7 @@ def test_matrices_after_fit_have_the_same_columns():
 
 def test_explanations_need_a_text_and_a_known_tag():
     tagger = fitted(tags=(["game"], ["text"]))
-    with pytest.raises(ValueError, match=r"^tag 'gam'.* game"):
+    with pytest.raises(ValueError, match=r"^label 'gam'.* game"):
         tagger.explain(TWO[0], "gam")
     with pytest.raises(TypeError, match=r"^text "):
         tagger.explain(TWO, "game")

@@ -70,6 +70,9 @@ def answer(document: Any, *parts: Any, as_json: bool) -> None:
         if isinstance(part, str):
             _say(console, part)
         else:
+            console.print(part["title"], style="bold", markup=False)
+            if part.get("caption"):
+                _say(console, part["caption"])
             console.print(report_table(part))
 
 
@@ -82,7 +85,7 @@ def report_table(table: dict[str, Any]) -> Table:
     headings = [column["title"] for column in columns]
     if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) > _NARROW:
         headings = [heading.replace(" ", "\n") for heading in headings]  # one word per line
-    shown = Table(title=table["title"], title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    shown = Table(box=box.SIMPLE_HEAD)
     shown.padding = (0, 1, 0, 0)
     for heading, column in zip(headings, columns, strict=True):
         shown.add_column(heading, justify="left" if column["kind"] == "text" else "right", no_wrap=True)

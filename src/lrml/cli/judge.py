@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -167,8 +168,11 @@ def compare(
 @user_errors()
 def inspect(
     model: Model,
+    label: Annotated[list[str] | None, option("NAME", "Show this label alone; may come again.")] = None,
     labels: Annotated[int, option("N", "How many labels, and pairs of labels, to show.")] = 15,
-    features: Annotated[int, option("N", "How many features to name for each label.")] = 6,
+    features: Annotated[
+        int | None, option("N", "Features of each label (default: 6; 20 with --label).")
+    ] = None,
     html: Html = None,
     force: Force = False,
     as_json: Json = False,
@@ -178,18 +182,19 @@ def inspect(
     \b
     For example:
       lrml inspect articles.lrml
+      lrml inspect articles.lrml --label astronomy
       lrml inspect articles.lrml --html articles.html
     """
-    from lrml._inner import facts_of, in_words
     from lrml.cli._rows import opened
     from lrml.inspection import describe_model
 
     check_output(html, "--html", force=force, suffixes=_PAGES)
     fitted, training = opened(model)
-    found = describe_model(fitted, n_labels=labels, n_features=features)
+    features = (20 if label else 6) if features is None else features
+    found = describe_model(fitted, labels=label or (), n_labels=labels, n_features=features)
     sigma = found.singular_values
     spectrum = ", ".join(f"{value:.4g}" for value in sigma[:_N_VALUES])
-    about = [("Model file", model), ("Fitted", "; ".join(in_words(facts_of(fitted))))]
+    about = [("Model file", model)]
     about += [
         (key.capitalize(), training[key] if key == "data" else f"{training[key]:,}")
         for key in ("data", "rows", "seconds")
@@ -197,13 +202,12 @@ def inspect(
     ]
     about += [("Singular values", f"{spectrum}{', …' if len(sigma) > _N_VALUES else ''}")]
     page = found.summary(f"What {model} has learnt", about=about)
-    page["about"] = [pair for pair in page["about"] if pair[0] not in ("Model", "Size")]  # told already
     document = {"model": model, "training": training, **found.as_dict()}
-    _show(page, html, document, shown=("labels", "pairs"), as_json=as_json)
+    _show(page, html, document, shown=[table["id"] for table in page["tables"]], as_json=as_json)
 
 
 def _show(
-    page: dict[str, Any], html: str | None, document: Any, *, shown: tuple[str, ...], as_json: bool
+    page: dict[str, Any], html: str | None, document: Any, *, shown: Sequence[str], as_json: bool
 ) -> None:
     """Write the page if asked to, and print the document, or what the page says, with some of its tables."""
     from lrml.cli._console import answer
