@@ -124,6 +124,48 @@ def test_value_is_the_metric_at_the_cut_and_the_best_of_a_common_cut(name, per_l
     assert (cut.shape, cut.dtype) == ((Y.shape[1],), S.dtype) if per_label else isinstance(cut, float)
 
 
+# Cuts of labels that are drawn towards the common one
+
+
+@each_metric
+@settings(max_examples=40)
+@given(cells(), st.sampled_from([0.5, 3.0, 40.0]))
+def test_with_a_prior_no_cut_is_better_for_the_counts_of_a_label_and_all_labels(name, case, prior):
+    Y, S, known = case
+    counted = np.ones(Y.shape, dtype=bool) if known is None else known
+    positive = (Y == 1) & counted
+    options = {"per_label": True, "prior": prior, "known": known}
+    found = best_threshold(Y, S, name, **options).cut
+    if not positive.any():
+        np.testing.assert_array_equal(found, best_threshold(Y, S, name, per_label=True, known=known).cut)
+        return
+    common, share = best_threshold(Y, S, name, known=known).cut, prior / np.count_nonzero(positive)
+
+    def counts(label, cut):
+        """Hits, predicted and relevant cells, each with its share of those of all labels."""
+        chosen = counted & (cut <= S)
+        parts = positive & chosen, chosen, positive
+        return np.array([part[:, label].sum() + share * part.sum() for part in parts])
+
+    def goodness(cuts):
+        hits, predicted, relevant = (tallies := np.array([counts(*one) for one in enumerate(cuts)])).T
+        if name == "f1_micro":
+            return 2 * tallies[:, 0].sum() / tallies[:, 1:].sum()
+        return np.sum(2 * hits / (predicted + relevant) if name == "f1_macro" else 2 * hits - predicted)
+
+    own = [all_cuts(s[c]) if c.any() else [] for s, c in zip(S.T, counted.T, strict=True)]
+    best = max(map(goodness, product(*([common, *cuts] for cuts in own))))
+    assert goodness(found) == pytest.approx(best, rel=1e-9, abs=1e-9)
+
+
+def test_a_large_prior_leaves_one_cut_for_all():
+    Y, S = make(decimals=12)
+    common = best_threshold(Y, S).cut
+    np.testing.assert_array_equal(best_threshold(Y, S, per_label=True, prior=1e9).cut, common)
+    alone, drawn = (best_threshold(Y, S, per_label=True, prior=prior).cut for prior in (0.0, 5.0))
+    assert np.abs(drawn - common).sum() < np.abs(alone - common).sum()
+
+
 # Where a cut lies
 
 
@@ -172,6 +214,7 @@ def test_form_of_the_input_does_not_matter():
     [
         ({"metric": "auc"}, ValueError, "^metric .*'auc'"),
         ({"per_label": "yes"}, TypeError, "^per_label .*'yes'"),
+        ({"prior": -1.0}, ValueError, "^prior .*-1"),
         ({"Y": [[0, 2]]}, ValueError, "^Y .*2 at row 0, column 1"),
         ({"natural": np.nan}, ValueError, "^natural .*nan"),
         ({"natural": "half"}, ValueError, "^natural .*'half'"),
@@ -184,7 +227,7 @@ def test_form_of_the_input_does_not_matter():
 def test_refused(options, error, where):
     with pytest.raises(error, match=where):
         best_threshold(**({"Y": [[0, 1]], "S": [[0.1, 0.2]]} | options))
-    if options.keys() <= {"metric", "per_label"}:
+    if options.keys() <= {"metric", "per_label", "prior"}:
         with pytest.raises(error, match=where):
             Cut(**options)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lrml._ranking import Counts, Matrix, check_labelled_scores
 from lrml._shown import shown
 from lrml.core.arrays import Place, to_host
-from lrml.core.checks import check_choice, check_flag, is_real
+from lrml.core.checks import check_choice, check_flag, check_number, is_real
 
 __all__ = ["Cut", "Threshold", "best_threshold"]
 
@@ -24,26 +24,28 @@ __all__ = ["Cut", "Threshold", "best_threshold"]
 MetricName: TypeAlias = Literal["f1_micro", "f1_macro", "hamming_loss"]
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 _Scores: TypeAlias = npt.NDArray[Any]
-_Sweep: TypeAlias = tuple[_Scores, npt.NDArray[np.intp], npt.NDArray[np.intp]]
+_Sweep: TypeAlias = tuple[_Scores, npt.NDArray[Any], npt.NDArray[Any], float]
 
 
 @dataclass(frozen=True)
 class Cut:
     """What a threshold is chosen for: the metric that it makes best, and whether each label has its own.
 
-    The metric is "f1_micro", "f1_macro" or "hamming_loss". With thresholds of their own, labels with few
-    positive examples easily overfit.
+    The metric is "f1_micro", "f1_macro" or "hamming_loss". Thresholds of labels with few positive examples
+    easily overfit; ``prior``, as in `best_threshold`, draws them towards the one that is best for all.
 
     >>> Cut("f1_macro", per_label=True)
-    Cut(metric='f1_macro', per_label=True)
+    Cut(metric='f1_macro', per_label=True, prior=10.0)
     """
 
     metric: MetricName = "f1_micro"
     per_label: bool = False
+    prior: float = 10.0
 
     def __post_init__(self) -> None:
         check_choice("metric", self.metric, get_args(MetricName))
         check_flag("per_label", self.per_label)
+        check_number("prior", self.prior)
 
 
 class Threshold(NamedTuple):
@@ -59,6 +61,7 @@ def best_threshold(
     metric: MetricName = "f1_micro",
     *,
     per_label: bool = False,
+    prior: float = 0.0,
     natural: float = 0.5,
     known: npt.ArrayLike | None = None,
 ) -> Threshold:
@@ -78,6 +81,11 @@ def best_threshold(
         Finite scores, with the labels in the order of Y; from a device they are copied to the host.
     metric, per_label
         As in `Cut`.
+    prior : float, default=0.0
+        With ``per_label``, so many positive examples, and the negative ones that go with them, are added to
+        each label: all cells, each counted as prior over the number of positive cells. The optimum is then
+        that of the counts with these, among the cuts between the label's own scores and the cut that is best
+        for all labels. 0 is each label alone; the larger, the nearer to one cut for all.
     natural : float, default=0.5
         Among equally good thresholds the nearest to this one wins, and the higher of two.
     known : array of bool of shape (n, L), optional
@@ -97,7 +105,7 @@ def best_threshold(
     >>> best_threshold(Y, S, "f1_micro", per_label=True)
     Threshold(cut=array([0.25, 0.05]), value=0.8571428571428571)
     """
-    Cut(metric, per_label)  # checks both
+    Cut(metric, per_label, prior)  # checks them
     cells = _Cells.of(Y, S, known)
     dtype = cells.scores.dtype
     if not is_real(natural) or not abs(natural) <= np.finfo(dtype).max:
@@ -105,7 +113,12 @@ def best_threshold(
     if metric == "f1_macro" and not per_label and cells.relevant.any():
         cuts = np.array([_nearest(_best_for_f1_macro(cells), natural)], dtype=dtype)
     else:
-        sweeps = [_sweep(*pool, natural) for pool in cells.pools(per_label)]
+        common = None
+        if per_label and prior and cells.relevant.any():
+            common = natural = best_threshold(Y, S, metric, natural=natural, known=known).cut
+        sweeps = [_sweep(*pool, natural, common) for pool in cells.pools(per_label)]
+        if common is not None:
+            sweeps = _joined(sweeps, *next(cells.pools(per_label=False)), prior)
         pairs = zip(sweeps, _goodness(sweeps, metric), strict=True)
         cuts = np.array([_nearest(tried[good == good.max()], natural) for (tried, *_), good in pairs], dtype)
     counts = Counts.of(cells.relevant, (cells.scores >= cuts) & cells.known)
@@ -142,20 +155,33 @@ class _Cells(NamedTuple):
             yield (scores.ravel(), relevant.ravel()) if complete else (scores[known], relevant[known])
 
 
-def _sweep(scores: _Scores, relevant: _Bools, natural: float) -> _Sweep:
-    """Return the candidate cuts of some cells, ascending, and how many they hit and predict.
+def _sweep(scores: _Scores, relevant: _Bools, natural: float, common: float | None = None) -> _Sweep:
+    """Return the candidate cuts of some cells, ascending, how many they hit and predict, and all positives.
 
-    They are those whose least predicted score belongs to a positive example, and one above all scores: any
-    other predicts more negative examples than the next higher one of these, and no more positive ones.
+    They are those whose least predicted score belongs to a positive example, one above all scores, and the
+    common one, if any: each other predicts more negative examples than the next higher one of these, and no
+    more positive ones.
     """
     if not scores.size:
-        return np.array([natural], scores.dtype), np.zeros(1, np.intp), np.zeros(1, np.intp)
+        return np.array([natural], scores.dtype), np.zeros(1, np.intp), np.zeros(1, np.intp), 0
     ascending, positive = np.sort(scores), np.sort(scores[relevant])
-    least, first_positive = np.unique(positive, return_index=True)
-    first = np.searchsorted(ascending, least)
     above = np.nextafter(ascending[-1:], np.inf, dtype=scores.dtype)
-    hits, predicted = len(positive) - first_positive, len(scores) - first
-    return np.append(_below(ascending, first), above), np.append(hits, 0), np.append(predicted, 0)
+    cuts = np.append(_below(ascending, np.searchsorted(ascending, np.unique(positive))), above)
+    if common is not None:
+        cuts = np.union1d(cuts, scores.dtype.type(common))
+    hits, predicted = (len(part) - np.searchsorted(part, cuts) for part in (positive, ascending))
+    return cuts, hits, predicted, len(positive)
+
+
+def _joined(sweeps: list[_Sweep], scores: _Scores, relevant: _Bools, prior: float) -> list[_Sweep]:
+    """Return sweeps with what the cells of all labels add to each, so many positives in all."""
+    parts = [np.sort(scores[relevant]), np.sort(scores)]
+    share = prior / len(parts[0])
+    found = []
+    for cuts, hits, predicted, positives in sweeps:
+        more, wider = (share * (len(part) - np.searchsorted(part, cuts)) for part in parts)
+        found.append((cuts, hits + more, predicted + wider, positives + prior))
+    return found
 
 
 def _below(ascending: _Scores, first: npt.NDArray[np.intp]) -> _Scores:
@@ -176,21 +202,21 @@ def _goodness(sweeps: list[_Sweep], metric: MetricName) -> list[npt.NDArray[Any]
     Let q be the maximum of micro-F1, 2 Σ hits / Σ (predicted + positives), over a cut for each sweep. Then
     Σ [2 hits − q (predicted + positives)] has the maximum 0, attained at the same cuts, and it separates
     over the sweeps (W. Dinkelbach, "On Nonlinear Fractional Programming", Management Science 13, 1967). With
-    q a fraction everything is an integer, so the maximum and its ties are exact.
+    q a fraction everything is an integer, unless there is a prior, so the maximum and its ties are exact.
     """
-    if metric == "f1_macro":  # the first cut hits all positives; without any, 1 stands for 0/0
-        return [hits / (predicted + max(int(hits[0]), 1)) for _, hits, predicted in sweeps]
-    positives = sum(int(hits[0]) for _, hits, _ in sweeps)
-    top, bottom = 1, 1
+    if metric == "f1_macro":  # without any positive, 1 stands for 0/0
+        return [hits / (predicted + max(positives, 1)) for _, hits, predicted, positives in sweeps]
+    every = sum(positives for *_, positives in sweeps)
+    top, bottom = int(metric == "hamming_loss"), 1
     while True:
         # The number of positives is the same at all cuts of a label, so it does not affect the best one.
-        gains = [2 * bottom * hits - top * predicted for _, hits, predicted in sweeps]
+        gains = [2 * bottom * hits - top * predicted for _, hits, predicted, _ in sweeps]
         if metric == "hamming_loss":  # with q = 1 the gain is the number of positives minus that of errors
             return gains
         best = [int(np.argmax(gain)) for gain in gains]
-        better = 2 * sum(int(hits[i]) for (_, hits, _), i in zip(sweeps, best, strict=True))
-        below = positives + sum(int(predicted[i]) for (*_, predicted), i in zip(sweeps, best, strict=True))
-        if better * bottom == top * below:
+        better = 2 * sum(hits[i].item() for (_, hits, *_), i in zip(sweeps, best, strict=True))
+        below = every + sum(predicted[i].item() for (*_, predicted, _), i in zip(sweeps, best, strict=True))
+        if better * bottom <= top * below:  # rounding may keep both from being equal
             return gains
         top, bottom = better, below
 

@@ -37,8 +37,9 @@ def leaving_each_row_out(model, X, Y):
 @pytest.mark.parametrize("per_label", [False, True])
 def test_ridge_regression_gets_the_best_cut_of_real_leave_one_out_scores(data, scoring, per_label):
     X, Y = data
-    cut, _ = best_threshold(Y, leaving_each_row_out(MLFro(1.0), X, Y), scoring, per_label=per_label)
-    options = {"threshold": Cut(scoring, per_label)}
+    asked = {"per_label": per_label, "prior": 2.0}
+    cut, _ = best_threshold(Y, leaving_each_row_out(MLFro(1.0), X, Y), scoring, **asked)
+    options = {"threshold": Cut(scoring, **asked)}
     model = MLFro(1.0, **options).fit(X, Y)
     np.testing.assert_allclose(model.threshold_, cut, atol=1e-5)
     np.testing.assert_array_equal(model.predict(X), model.decision_function(X) >= model.threshold_)

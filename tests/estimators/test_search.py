@@ -204,7 +204,7 @@ def test_automatic_threshold_is_the_best_for_held_out_scores(data, loss, metric,
         labels.append(Y[test])
     natural = 0.5 if loss == "squared" else 0.0
     pooled = np.concatenate(labels), np.concatenate(scores)
-    expected = best_threshold(*pooled, metric, per_label=per_label, natural=natural).cut
+    expected = best_threshold(*pooled, metric, per_label=per_label, prior=10.0, natural=natural).cut
     np.testing.assert_allclose(search.threshold_, expected, atol=1e-5)
     assert np.shape(search.threshold_) == ((4,) if per_label else ())
     assert np.asarray(search.threshold_).dtype == X.dtype == np.float64

@@ -258,6 +258,7 @@ def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, d
         scores,
         params.threshold.metric,
         per_label=params.threshold.per_label,
+        prior=params.threshold.prior,
         natural=natural,
         known=known,
     ).cut
