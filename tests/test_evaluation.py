@@ -6,14 +6,17 @@ import json
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn.metrics as skm
 from scipy import stats
 from sklearn.calibration import calibration_curve
 
+from lrml import MLFro, TextTagger
 from lrml._significance import holm
 from lrml.evaluation import assess, compare
+from lrml.inspection import explain
 from lrml.metrics import (
     evaluate,
     hamming_loss,
@@ -127,12 +130,18 @@ def test_reliability_of_probabilities():
     Y, S = made(2000, 6, noise=1.0)
     found = assess(Y, S, n_bootstrap=0).reliability
     frequency, score = calibration_curve(Y.ravel(), S.ravel(), n_bins=10)
-    assert found.probabilities
     np.testing.assert_allclose([one["frequency"] for one in found.bins], frequency)
     np.testing.assert_allclose([one["score"] for one in found.bins], score)
     assert sum(one["count"] for one in found.bins) == Y.size
     counts = np.histogram(S, np.linspace(0, 1, 11))[0]
     assert found.error == pytest.approx(np.average(np.abs(frequency - score), weights=counts[counts > 0]))
+    assert found.brier == pytest.approx(skm.brier_score_loss(Y.ravel(), S.ravel()))
+    margins = np.log(S / (1 - S))
+    assert assess(Y, margins, threshold=0.0, n_bootstrap=0).reliability is None
+    assert assess(Y, margins, threshold=0.0, probabilities=S, n_bootstrap=0).reliability == found
+    assert assess(Y, S, probabilities=False, n_bootstrap=0).reliability is None
+    with pytest.raises(ValueError, match="probabilities"):
+        assess(Y, S, probabilities=margins, n_bootstrap=0)
 
 
 def test_worst_labels_and_what_has_no_value():
@@ -145,8 +154,8 @@ def test_worst_labels_and_what_has_no_value():
     assert found.left_out["roc_auc_samples"] == 3
     plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert plain["metrics"]["roc_auc_samples"] == {"value": None, "low": None, "high": None}
-    same = assess([[1], [0], [0], [0]], np.full((4, 1), 7.0), threshold=0.5, n_bootstrap=0).reliability
-    assert same.bins == [{"low": 7.0, "high": 7.0, "score": 7.0, "count": 4, "frequency": 0.25}]
+    same = assess([[1], [0], [0], [0]], np.ones((4, 1)), n_bootstrap=0).reliability
+    assert same.bins == [{"low": 0.9, "high": 1.0, "score": 1.0, "count": 4, "frequency": 0.25}]
 
 
 @pytest.mark.parametrize(("n_labels", "tables"), [(15, ["labels"]), (16, ["worst", "labels"])])
@@ -171,18 +180,74 @@ def test_methods_with_the_same_predictions_are_told_once():
     assert all((row["best"], list(row["_best"])) == ("all", []) for row in rows)
 
 
-def test_reliability_of_other_scores():
-    Y, S = made(2000, 6, noise=1.0)
-    margins = 4 * S - 2
-    found = assess(Y, margins, threshold=0.0, n_bootstrap=0).reliability
-    assert not found.probabilities
-    assert np.isnan(found.error)
-    relevant = [one["count"] * one["frequency"] for one in found.bins]
-    np.testing.assert_allclose(relevant, Y.sum() / 10, atol=1)  # a tenth of the relevant cells each
-    assert found.bins[0]["low"] == margins.min()
-    assert found.bins[-1]["high"] == margins.max()
-    frequency = [one["frequency"] for one in found.bins]
-    assert frequency == sorted(frequency)
+@pytest.mark.parametrize("unknown", [False, True])
+def test_precision_against_recall_is_that_of_scikit_learn(unknown):
+    Y, S = made(noise=2.0)
+    known = np.random.default_rng(0).random(Y.shape) < (0.7 if unknown else 2.0)
+    cut = np.linspace(0.3, 0.7, 7)
+    found = assess(np.where(known, Y, np.nan), S, threshold=cut, n_bootstrap=0)
+    wanted = np.array(skm.precision_recall_curve(Y[known], (S - cut)[known])[:2])
+    ours = np.array([found.curve["precision"], found.curve["recall"]])
+    assert ours.shape == (2, 201)
+    assert np.abs(wanted[:, :, None] - ours[:, None]).max(axis=0).min(axis=0).max() < 1e-12
+    assert (found.curve["recall"][0], found.curve["recall"][-1]) == (pytest.approx(1 / Y[known].sum()), 1)
+
+
+def test_errors_are_the_cells_furthest_on_the_wrong_side_one_of_each_row():
+    Y, S = made(noise=3.0)
+    cut = np.linspace(0.3, 0.7, 7)
+    margins = S - cut
+    names = list("abcdefg")
+    found = assess(Y, S, threshold=cut, label_names=names, n_bootstrap=0).errors(4)
+    for kind, sign, wrong in (
+        ("misses", -1, (Y == 1) & (margins < 0)),
+        ("false_alarms", 1, (Y == 0) & (margins >= 0)),
+    ):
+        cells = sorted(((sign * margins[i, j], i, j) for i, j in np.argwhere(wrong)), reverse=True)
+        seen, worst = set(), []
+        for _, i, j in cells:
+            if i not in seen:
+                worst.append((i, names[j], S[i, j], pytest.approx(margins[i, j])))
+            seen.add(i)
+        assert [tuple(one.values()) for one in found[kind]] == worst[:4]
+    assert assess(Y, Y.astype(float), n_bootstrap=0).errors() == {"misses": [], "false_alarms": []}
+
+
+def test_labels_by_support_are_judged_together():
+    rng = np.random.default_rng(0)
+    Y = (rng.random((400, 30)) < np.geomspace(0.005, 0.6, 30)).astype(int)
+    predicted = Y ^ (rng.random(Y.shape) < 0.02)
+    predicted[:, 0] = 0
+    found = assess(Y, predicted.astype(float), n_bootstrap=0).by_support
+    support = Y.sum(axis=0)
+    assert [(band["least"], band["most"]) for band in found] == [(1, 9), (10, 99), (100, 999)]
+    for band in found:
+        own = (support >= band["least"]) & (support <= band["most"])
+        parts = Y[:, own], predicted[:, own]
+        shares = skm.precision_recall_fscore_support(*parts, average="micro")[:3]
+        assert [band[key] for key in ("precision", "recall", "f1")] == pytest.approx(shares)
+        assert band["f1_macro"] == pytest.approx(skm.f1_score(*parts, average="macro", zero_division=0))
+        assert (band["labels"], band["never"]) == (own.sum(), (parts[1].sum(axis=0) == 0).sum())
+
+
+@pytest.mark.parametrize("form", ["texts", "frame", "array"])
+def test_the_page_shows_errors_with_the_features_that_spoke(form):
+    texts = ["red apple", "green apple", "red car", "fast car", "apple pie"] * 4
+    tags = [["fruit"], ["fruit"], ["vehicle"], ["vehicle"], ["vehicle"]] * 4
+    tagger = TextTagger(MLFro(0.1)).fit(texts, tags)
+    model, X, Y = tagger, texts, tags
+    if form != "texts":
+        X, Y = tagger.transform(texts).toarray(), tagger.binarize(tags).toarray()
+        X = X if form == "array" else pd.DataFrame(X, columns=tagger.vectorizer_.get_feature_names_out())
+        model = MLFro(0.1).fit(X, pd.DataFrame(Y, columns=tagger.classes_))
+        Y = pd.DataFrame(Y, columns=tagger.classes_)
+    found = assess(model, X, Y, threshold=2.0, n_bootstrap=0)
+    tables = {table["id"]: table["rows"] for table in found.summary("", model=model, X=X)["tables"]}
+    for row, error in zip(tables["misses"], found.errors()["misses"], strict=True):
+        given = X[error["row"]] if form != "frame" else X.iloc[[error["row"]]]
+        assert row["text"] == (given if form == "texts" else str(error["row"]))
+        name, value = explain(model, given, error["label"], 1)[0]
+        assert row["words"].startswith(f"{name} {value:+.2f}".replace("-", "−"))
 
 
 @pytest.mark.parametrize(

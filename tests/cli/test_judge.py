@@ -43,7 +43,7 @@ def test_the_test_rows_of_a_known_dataset_are_judged(folder, call):
     X, Y = load_yeast().test
     value = evaluate(lrml.load(model), X, Y)["label_ranking_average_precision"]
     assert re.search(f"average precision +{value:.4f}", told)
-    for part in ("Fitted: LRML: squared loss, theta ", "Threshold: 0.5", "All labels", "Reliability"):
+    for part in ("Fitted: LRML: squared loss, theta ", "Threshold: 0.5", "All labels", "Labels by support"):
         assert told.count(part) == 1
     assert "average precision" in page.read_text("utf-8")
     _, error = call("evaluate", model, "yeast", "--html", page, code=2)

@@ -124,8 +124,8 @@ class RowsForModel:
 
     def answers(
         self, method: Callable[[Any, Any], Any], tell: Callable[[str], None] | None = None
-    ) -> Iterator[tuple[Any, Any]]:
-        """Yield method(model, features) of each block, with its labels; tell now and then how far it is."""
+    ) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield method(model, features), labels and rows of each block; tell now and then how far it is."""
         from lrml._progress import Reading
 
         told = Reading(tell)
@@ -134,7 +134,7 @@ class RowsForModel:
             texts = isinstance(X, list)
             if not texts:
                 check_complete(X)
-            yield method(self.inner.model, self.inner.features(X)), labels
+            yield method(self.inner.model, self.inner.features(X)), labels, X
             more = len(X) if texts else X.shape[0]
             self.n_done += more
             told.update(number, self.n_done, more)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lrml.cli._rows import RowsForModel
 
 _METHODS = f"Methods with commas between them, of {', '.join(METHODS)}."
+_EQUAL = "Loss of all methods: squared (default), logistic or squared_hinge."
 _HELD_OUT = "Share of the rows that judge the models, where the data has no test rows."
 _N_WORST, _N_VALUES = 10, 20
 _PAGES = (".html", ".htm")
@@ -46,7 +47,7 @@ def evaluate(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Judge a model on rows with known labels: all metrics with intervals, worst labels, reliability.
+    """Judge a model on rows with known labels: metrics with intervals, worst labels and errors, reliability.
 
     The rows must not be those of the training; of a dataset with a split, the test rows are taken. Intervals
     have a confidence of 95 %. The whole table of labels is in --json and --html. The scores of all rows must
@@ -60,22 +61,18 @@ def evaluate(
     from lrml._inner import facts_of, in_words, threshold_of
     from lrml.cli._console import advise, tell_progress
     from lrml.cli._rows import RowsForModel, files_of, opened
-    from lrml.core.losses import LogisticLoss
     from lrml.evaluation import assess
 
     check_output(html, "--html", force=force, suffixes=_PAGES)
     fitted, summary = opened(model, for_labels=True)
     facts = facts_of(fitted)
     rows = RowsForModel(fitted, data, summary, labelled=True)
-    scores, Y = _scored(rows, None if quiet else tell_progress)
-    cut, likely = threshold_of(fitted), facts["params"]["loss"] == "logistic"
-    if likely:
-        scores, cut = map(LogisticLoss().probability, (scores, cut))
+    scores, chances, Y, X = _scored(rows, None if quiet else tell_progress)
     found = assess(
         Y,
         scores,
-        threshold=cut,
-        probabilities=likely,
+        threshold=threshold_of(fitted),
+        probabilities=False if chances is None else chances,
         label_names=list(rows.inner.model.classes_),
         n_bootstrap=bootstrap,
         random_state=seed,
@@ -85,10 +82,10 @@ def evaluate(
     if summary.get("files") and summary["files"] == files_of(data) and not rows.has_split:
         notes.append("the model was trained on these rows, so its figures are too good; judge it on others")
     about = [("Model", model), ("Fitted", "; ".join(in_words(facts))), ("Data", data.told)]
-    page = found.summary(f"Evaluation of {model}", about=about) | {"left_out": notes}
+    page = found.summary(f"Evaluation of {model}", about=about, model=fitted, X=X) | {"left_out": notes}
     document = {"model": model, "data": data.name, "notes": notes, "fitted": facts, **found.as_dict()}
     labels = "worst" if any(table["id"] == "worst" for table in page["tables"]) else "labels"
-    _show(page, html, document, shown=("metrics", labels, "reliability"), as_json=as_json)
+    _show(page, html, document, shown=("metrics", labels, "bands", "reliability"), as_json=as_json)
     for note in () if as_json else notes:
         advise(f"lrml evaluate: {note}")
 
@@ -105,6 +102,7 @@ def compare(
     data: Data,
     methods: Annotated[str, option("LIST", _METHODS)] = "lrml,ml-trace,ml-fro",
     held_out: Annotated[float, option("SHARE", _HELD_OUT)] = 0.25,
+    loss: Annotated[str | None, option("NAME", _EQUAL)] = None,
     html: Html = None,
     bootstrap: Bootstrap = 1000,
     seed: Seed = 0,
@@ -115,7 +113,8 @@ def compare(
     """Tune several methods on the same rows, and compare them on others, with paired tests.
 
     Every method is tuned as lrml tune does, on the training rows of DATA, and judged on its test rows. Where
-    DATA has none, a share of the rows, drawn at random, takes their place.
+    DATA has none, a share of the rows, drawn at random, takes their place. All methods have the same loss,
+    so that it is the methods that differ.
 
     \b
     For example:
@@ -142,7 +141,10 @@ def compare(
             tell_progress(f"tuning {name}, {number} of {len(chosen)} methods, on {n_rows:,d} rows")
         start = perf_counter()
         with warnings_told("lrml compare"):
-            estimator = Recipe(name).estimator(search=True, n_texts=n_texts, seed=seed, verbose=not quiet)
+            recipe = Recipe(name, {} if loss is None else {"loss": loss})
+            # For few texts: lrml tune takes another loss for many.
+            few = None if n_texts is None else 0
+            estimator = recipe.estimator(search=True, n_texts=few, seed=seed, verbose=not quiet)
             model = training.fit(estimator)
         facts[name] = {"seconds": round(perf_counter() - start, 3)} | facts_of(model)
         cuts[name] = threshold_of(model)
@@ -227,15 +229,20 @@ def _show(
     answer(document, *parts, as_json=as_json)
 
 
-def _scored(rows: RowsForModel, tell: Any) -> tuple[Any, Any]:
-    """Return scores and labels of all rows; the labels stay sparse."""
+def _scored(rows: RowsForModel, tell: Any) -> tuple[Any, Any, Any, Any]:
+    """Return scores, probabilities if the model has them, labels and rows; the labels stay sparse."""
     import numpy as np
     from scipy import sparse
 
-    blocks = list(rows.answers(lambda model, X: model.decision_function(X), tell=tell))
+    def answered(model: Any, X: Any) -> tuple[Any, Any]:
+        likely = hasattr(model, "predict_proba")
+        return model.decision_function(X), model.predict_proba(X) if likely else None
+
+    blocks = list(rows.answers(answered, tell=tell))
     if not blocks:
         raise ValueError(f"{rows.source.name!r} has no rows to judge a model on. Pass other data.")
-    scores, labels = zip(*blocks, strict=True)
+    answers, labels, X = zip(*blocks, strict=True)
+    scores, chances = zip(*answers, strict=True)
     Y = sparse.vstack(labels, format="csr")
     if not (Y.data == 1).any():
         known = ", ".join(map(shown, rows.inner.model.classes_[:3].tolist()))
@@ -243,4 +250,5 @@ def _scored(rows: RowsForModel, tell: Any) -> tuple[Any, Any]:
             f"no row of {rows.source.name!r} has a label that the model knows, such as {known}. Pass rows "
             "with labels of the training."
         )
-    return np.concatenate(scores), Y
+    joined = sparse.vstack(X, format="csr") if sparse.issparse(X[0]) else np.concatenate(X)
+    return np.concatenate(scores), None if chances[0] is None else np.concatenate(chances), Y, joined

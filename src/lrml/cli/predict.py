@@ -71,7 +71,7 @@ def predict(
     kept = [_column(data, name, rows.source) for name in names]
     tell = None if output is None else tell_progress
     with _sink(output, k, as_json, names) as write:
-        for found, _ in rows.answers(lambda model, X: Prediction.of(model, X, k), tell):
+        for found, *_ in rows.answers(lambda model, X: Prediction.of(model, X, k), tell):
             told = found.scores if found.probabilities is None else found.probabilities
             reached = found.assigned if threshold is None else told >= threshold
             cut = assigned or threshold is not None

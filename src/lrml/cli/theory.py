@@ -60,7 +60,7 @@ def theory(
         found, summary = opened(model)
         rows = RowsForModel(found, data, summary, part="train")
         fitted, name = rows.inner.model, rows.source.name
-        parts = [X for X, _ in rows.answers(lambda model, X: X)]
+        parts = [X for X, *_ in rows.answers(lambda model, X: X)]
         X = sparse.csr_array(sparse.vstack(parts)) if sparse.issparse(parts[0]) else np.vstack(parts)
     report = bound_report(fitted, X, n_draws=draws, random_state=seed)
     known = {key: getattr(fitted, f"{key}_", getattr(fitted, key, None)) for key in ("alpha", "ridge")}

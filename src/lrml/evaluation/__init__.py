@@ -19,7 +19,8 @@ References
   65-70, 1979.
 """
 
-from lrml.evaluation._assessment import Assessment, Interval, Reliability, assess
+from lrml.evaluation._assessment import Assessment, Interval, assess
+from lrml.evaluation._cells import Reliability
 from lrml.evaluation._comparison import Comparison, compare
 
 __all__ = ["Assessment", "Comparison", "Interval", "Reliability", "assess", "compare"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,10 @@ from lrml._progress import progress
 from lrml._ranking import Counts, LabelledScores, ratio
 from lrml.core.arrays import to_host
 from lrml.core.checks import check_integer, check_number
+from lrml.evaluation._cells import Floats, Reliability, by_support, curve_of, errors_of, records
 from lrml.evaluation._pages import assessment_page
 from lrml.report import rounded
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-
-_N_BINS = 10
 _CHUNK = 1 << 22  # weights of resamples in one pass over the rows: 16 MiB in single precision
 _SPARSE = 1 / 8  # a block of counts is kept sparse if a smaller share of its entries is not zero
 
@@ -46,29 +44,6 @@ class Interval(NamedTuple):
         return cls(value, min(value, max(least, float(low))), max(value, min(1.0, float(high))))
 
 
-class Reliability(NamedTuple):
-    """How often a label is relevant, by its score.
-
-    Attributes
-    ----------
-    probabilities : bool
-        Whether scores are probabilities. Then there are ten bins of equal width, and a reliable model has a
-        frequency near the mean score in each. Other scores have no such scale: their bins end at the deciles
-        of the scores of relevant cells, so each holds a tenth of these, and only the order of the frequencies
-        means something.
-    bins : list of dict
-        ``low``, ``high`` (edges), ``score`` (mean), ``count`` (cells) and ``frequency`` (share of relevant
-        ones), for bins that are not empty, ascending.
-    error : float
-        Expected calibration error: the mean distance of score and frequency over the bins, weighted by their
-        counts; NaN unless the scores are probabilities.
-    """
-
-    probabilities: bool
-    bins: list[dict[str, Any]]
-    error: float
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Assessment:
     """What `assess` returns.
@@ -83,7 +58,13 @@ class Assessment:
         For every label its ``name``, ``support`` (relevant rows), ``predicted`` (rows), ``precision``,
         ``recall``, ``f1``, ``auc`` and ``average_precision``. What has no value is NaN: the precision of one
         that is never predicted, the recall of one that is never relevant, and F1 where both hold.
-    reliability : Reliability
+    reliability : Reliability or None
+        Of the probabilities, if there are any.
+    by_support : list of dict
+        Labels with 1 to 9 relevant rows (``least``, ``most``), with 10 to 99, and so on: how many ``labels``,
+        those ``never`` predicted, ``f1_macro``, and the ``precision``, ``recall`` and ``f1`` of their cells.
+    curve : dict of str to list
+        ``precision`` against ``recall`` of all cells, for one cut after another.
     per_example : dict of str to array
         The values that metrics are means of.
     resampled : dict of str to array of shape (n_bootstrap,)
@@ -105,7 +86,7 @@ class Assessment:
     _names: list[str]
     _data: LabelledScores
     _counts: Counts
-    _probabilities: bool
+    _probabilities: LabelledScores | None
 
     @property
     def n_rows(self) -> int:
@@ -146,37 +127,33 @@ class Assessment:
             "auc": auc,
             "average_precision": precision,
         }
-        rows = zip(self._names, *(column.tolist() for column in columns.values()), strict=True)
-        return [dict(zip(("name", *columns), row, strict=True)) for row in rows]
+        return records({"name": self._names} | columns)
+
+    @property
+    def micro(self) -> Counts:
+        """Hits, predicted and relevant cells of all labels together, and the shares that they make."""
+        return self._counts.together
+
+    @property
+    def by_support(self) -> list[dict[str, Any]]:
+        return by_support(self._counts)
 
     @cached_property
-    def reliability(self) -> Reliability:
-        data = self._data
-        scores = data.scores
-        if data.unknown is not None:
-            scores = np.concatenate([block.scores[block.known] for block in data.blocks()])
-        relevant = np.concatenate([block.scores[block.relevant] for block in data.blocks()])
-        if self._probabilities:
-            edges = np.linspace(0, 1, _N_BINS + 1)
-        else:
-            tenths = np.linspace(0, 1, _N_BINS + 1)[1:-1]
-            inner = np.quantile(relevant.astype(np.float64), tenths) if relevant.size else ()
-            edges = np.unique([scores.min(), *inner, scores.max()])
-            edges = edges if len(edges) > 1 else edges.repeat(2)
-        count, hits = (np.histogram(some, edges)[0] for some in (scores, relevant))
-        total, _ = np.histogram(scores, edges, weights=scores.astype(np.float64))
-        filled = np.flatnonzero(count)
-        columns = {
-            "low": edges[:-1],
-            "high": edges[1:],
-            "score": ratio(total, count),
-            "count": count,
-            "frequency": ratio(hits, count),
-        }
-        rows = zip(*(column[filled].tolist() for column in columns.values()), strict=True)
-        distances = np.abs(columns["score"] - columns["frequency"])[filled]
-        error = float(np.average(distances, weights=count[filled])) if self._probabilities else float("nan")
-        return Reliability(self._probabilities, [dict(zip(columns, row, strict=True)) for row in rows], error)
+    def reliability(self) -> Reliability | None:
+        return None if self._probabilities is None else Reliability.of(self._probabilities)
+
+    @cached_property
+    def curve(self) -> dict[str, list[float]]:
+        return curve_of(self._data)
+
+    def errors(self, n: int = 10) -> dict[str, list[dict[str, Any]]]:
+        """Return the n rows with the worst ``misses`` and ``false_alarms``, the worst first.
+
+        A miss is a relevant label that is not predicted, and the worse, the further its score is below the
+        threshold; a false alarm is the opposite. Of every row there is its worst ``label``, with the
+        ``score`` and its ``margin`` above the threshold.
+        """
+        return errors_of(self._data, self._names, n)
 
     def worst_labels(self, n: int = 10, *, least_support: int = 5) -> list[dict[str, Any]]:
         """Return the labels with the lowest F1, the more frequent ones first among equals.
@@ -190,23 +167,27 @@ class Assessment:
         """Return everything as plain data that JSON can hold; None stands for what has no value."""
         keys = (
             *("n_rows", "n_labels", "absent_labels", "n_unknown", "f1_macro_of_occurring", "threshold"),
-            *("level", "n_bootstrap", "left_out", "labels"),
+            *("level", "n_bootstrap", "left_out", "labels", "by_support", "curve"),
         )
         plain: dict[str, Any] = rounded(
             {
                 **{key: getattr(self, key) for key in keys},
                 "metrics": {name: found._asdict() for name, found in self.metrics.items()},
-                "reliability": self.reliability._asdict(),
+                "errors": self.errors(),
+                "reliability": self.reliability and self.reliability._asdict(),
             }
         )
         return plain
 
-    def summary(self, title: str, *, about: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    def summary(
+        self, title: str, *, about: Sequence[tuple[str, str]] = (), model: Any = None, X: Any = None
+    ) -> dict[str, Any]:
         """Return the plain data that `lrml.report.render_html` makes a page of.
 
-        ``about`` is what else to say of the data and the model: pairs such as ("Model", "tags.lrml").
+        ``about`` is what else to say of the data and the model: pairs such as ("Model", "tags.lrml"). With
+        the model and the rows it shows the worst errors, and the features that spoke for them.
         """
-        return assessment_page(self, title, about)
+        return assessment_page(self, title, about, model, X)
 
     def __repr__(self) -> str:
         return f"Assessment({', '.join(f'{name}={own.value:.4g}' for name, own in self.metrics.items())})"
@@ -216,7 +197,7 @@ def assess(
     *rows: Any,
     metrics: str | Sequence[str] | None = None,
     threshold: npt.ArrayLike | None = None,
-    probabilities: bool | None = None,
+    probabilities: Any = None,
     label_names: Sequence[Any] | None = None,
     ks: Iterable[int] | None = None,
     n_bootstrap: int = 1000,
@@ -236,8 +217,9 @@ def assess(
     threshold : float or array of shape (L,), optional
         A label is predicted where its score is at or above it; by default that of the model, or 0.5
         for scores in [0, 1].
-    probabilities : bool, optional
-        Whether scores are meant as probabilities; by default, whether all of them are in [0, 1].
+    probabilities : bool or array of shape (n, L), optional
+        Whether scores are meant as probabilities; or these, if scores are something else. By default those
+        of a model that has ``predict_proba``, or else scores that are all in [0, 1].
     label_names : sequence of length L, optional
         By default those of the model, the columns of Y if it is a frame, or else their numbers.
     ks : iterable of int, optional
@@ -274,11 +256,15 @@ def assess(
             f"label_names has {len(columns)} names for {data.n_labels} labels. Pass one for each, in the "
             "order of Y."
         )
-    low, high = data.scores.min(), data.scores.max()
+    if len(rows) == 3 and probabilities is None and hasattr(rows[0], "predict_proba"):
+        probabilities = rows[0].predict_proba(rows[1])
+    apart = probabilities is not None and not isinstance(probabilities, bool)
+    chances = labelled(to_host(Y), to_host(probabilities)) if apart else data
+    low, high = chances.scores.min(), chances.scores.max()
     likely = bool(low >= 0 and high <= 1)
-    if probabilities and not likely:
+    if (apart or probabilities) and not likely:
         raise ValueError(
-            f"Scores from {low:.4g} to {high:.4g} are no probabilities. Pass probabilities=False, or what "
+            f"Values from {low:.4g} to {high:.4g} are no probabilities. Pass probabilities=False, or what "
             "predict_proba gives."
         )
     measures = measures_named(metrics, ks, data.n_labels)
@@ -308,7 +294,7 @@ def assess(
         _names=list(map(str, columns)),
         _data=data,
         _counts=found.counts,
-        _probabilities=likely if probabilities is None else probabilities,
+        _probabilities=chances if likely and probabilities is not False else None,
     )
 
 

@@ -18,8 +18,9 @@ from scipy.special import ndtr
 from lrml._ranking import Matrix
 from lrml._shown import shown
 from lrml._significance import LEVEL, holm, paired_difference
-from lrml.evaluation._assessment import Assessment, Floats, Interval, assess
-from lrml.evaluation._pages import LOWER_IS_BETTER, comparison_page
+from lrml.evaluation._assessment import Assessment, Interval, assess
+from lrml.evaluation._cells import Floats
+from lrml.evaluation._pages import comparison_page, lower_is_better
 from lrml.report import rounded
 
 
@@ -128,7 +129,7 @@ def compare(
         if not n_bootstrap or not np.isnan(found).all()
     ]
     for test, corrected in zip(tests, holm([test["p_value"] for test in tests]), strict=True):
-        first_is_better = (test["difference"] < 0) == (test["metric"] in LOWER_IS_BETTER)
+        first_is_better = (test["difference"] < 0) == lower_is_better(test["metric"])
         clear = corrected < LEVEL and test["difference"] != 0
         test["corrected"] = corrected
         test["better"] = (test["first"] if first_is_better else test["second"]) if clear else None

@@ -6,31 +6,70 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import permutations
 from math import isfinite
+from textwrap import shorten
 from typing import Any, TypeAlias
 
+from lrml._inner import Inner, inner_model
+from lrml._measures import measure_named
 from lrml._shown import counted
 from lrml.report import canvas, column, draw_dots, figure, page, table
 
 _Plain: TypeAlias = dict[str, Any]
 _About: TypeAlias = Sequence[tuple[str, str]]
 
-LOWER_IS_BETTER = frozenset({"hamming_loss"})
 _TITLES = {
     "roc_auc_samples": "average AUC",
-    "hamming_loss": "Hamming loss (lower is better)",
+    "hamming_loss": "Hamming loss",
     "f1_micro": "micro-F1",
     "f1_macro": "macro-F1",
 }
-_N_WORST, _DIGITS = 15, 4
+_N_WORST, _N_WORDS, _DIGITS = 15, 5, 4
+_LONGEST_TEXT = 300  # characters of a text beside its errors
 # The metrics of the first rows of a page.
 _FIRST = ("precision_at_1", "label_ranking_average_precision", "f1_micro", "f1_macro", "hamming_loss")
 # As shapes, more points than this would be most of the page.
 _MANY_POINTS = 1_000
 
 
-def assessment_page(found: Any, title: str, about: _About) -> _Plain:
-    """Return the page of one model."""
-    reliability = found.reliability
+def lower_is_better(metric: str) -> bool:
+    """Whether small values of a metric are good."""
+    found = measure_named(metric)
+    return found is not None and found.lower_is_better
+
+
+def _number(key: str, title: str, digits: int = _DIGITS, explanation: str | None = None) -> _Plain:
+    return column(key, title, "number", digits, explanation)
+
+
+_SUPPORT = column("support", "support", "integer", None, "rows in which the label is relevant")
+_SHARES = [
+    _number("precision", "precision", 3, "share of predicted rows that are relevant"),
+    _number("recall", "recall", 3, "share of relevant rows that are predicted"),
+    _number("f1", "F1", 3, "harmonic mean of precision and recall"),
+]
+_LABELS = [
+    column("name", "label"),
+    _SUPPORT,
+    column("predicted", "predicted", "integer", None, "rows in which it is predicted"),
+    *_SHARES,
+    _number("auc", "AUC", 3, "share of pairs of a relevant and another row in the right order"),
+    _number("average_precision", "average precision", 3, "of the rows, ranked by the score"),
+]
+_BANDS = [
+    column("band", "support"),
+    column("labels", "labels", "integer"),
+    column("never", "never predicted", "integer"),
+    *_SHARES,
+    _number("f1_macro", "macro-F1", 3, "mean of the labels' own F1"),
+]
+_BINS = [
+    *(_number("low", "from", 1), _number("high", "to", 1), _number("score", "mean probability", 3)),
+    *(column("count", "cells", "integer"), _number("frequency", "share relevant", 3)),
+]
+
+
+def assessment_page(found: Any, title: str, about: _About, model: Any = None, X: Any = None) -> _Plain:
+    """Return the page of one model; with the model and the rows also texts and words behind its errors."""
     never = sum(label["support"] > 0 and label["predicted"] == 0 for label in found.labels)
     known = [
         *about,
@@ -39,37 +78,72 @@ def assessment_page(found: Any, title: str, about: _About) -> _Plain:
         ("Macro-F1 of labels that occur", f"{found.f1_macro_of_occurring:.{_DIGITS}f}"),
         ("Threshold", _said(found.threshold)),
     ]
-    if reliability.probabilities:
-        known.append(("Calibration", f"probabilities are off by {reliability.error:.4f} on average"))
-    caption = f"Dots are values, bars {found.level:.0%} intervals."
-    figures = [
-        _metrics_figure({"value": found}, caption),
-        _labels_figure(found.labels),
-        _reliability_figure(reliability),
-    ]
-    numbers = [_number(key, key) for key in ("value", "low", "high")]
+    level, one = f"{found.level:.0%} interval", {"the model": found}
+    figures = [_metrics_figure(one, f"Dots are values, bars {level}s."), _curve_figure(one)]
+    figures.append(_labels_figure(found.labels))
+    reliable = found.reliability
+    if reliable is not None:
+        off = f"probabilities are off by {reliable.error:.4f} on average; Brier score {reliable.brier:.4f}"
+        known.append(("Calibration", off))
+        figures.append(_reliability_figure(reliable))
     left_out = column("left_out", "rows left out", "integer", None, "rows on which the metric has no value")
+    columns = [column("metric", "metric"), *(_number(key, key) for key in ("value", "low", "high")), left_out]
     rows = [
-        {"metric": _titled(name), **one._asdict(), "left_out": found.left_out.get(name, 0)}
-        for name, one in found.metrics.items()
+        {"metric": _titled(name), **own._asdict(), "left_out": found.left_out.get(name, 0)}
+        for name, own in found.metrics.items()
     ]
-    few = "Lowest F1 among labels with at least 5 relevant rows."
     worst = found.worst_labels(_N_WORST) if found.n_labels > _N_WORST else []  # else all are in sight
+    bands = [band | {"band": f"{band['least']:,} to {band['most']:,}"} for band in found.by_support]
+    few = "Lowest F1 among labels with at least 5 relevant rows."
+    cells = "Precision, recall and F1 of the labels of a band together."
     tables = [
-        *table("metrics", "Metrics", "", [column("metric", "metric"), *numbers, left_out], rows),
-        *table("worst", "Worst labels", few, _label_columns(), worst),
-        *table(
-            "reliability", "Reliability", _said_bins(reliability), _reliability_columns(), reliability.bins
-        ),
-        *table("labels", "All labels", "", _label_columns(), found.labels),
+        *table("metrics", "Metrics", "", columns, rows),
+        *_error_tables(found.errors(), model, X),
+        *table("worst", "Worst labels", few, _LABELS, worst),
+        *table("bands", "Labels by support", cells, _BANDS, bands),
+        *table("reliability", "Reliability", _BINS_SAY, _BINS, reliable.bins if reliable else []),
+        *table("labels", "All labels", "", _LABELS, found.labels),
     ]
     first = [
-        (_titled(name), f"{one.value:.{_DIGITS}f}", f"{one.low:.{_DIGITS}f} to {one.high:.{_DIGITS}f}")
-        for name, one in found.metrics.items()
+        (_titled(name), f"{own.value:.{_DIGITS}f}", f"{own.low:.{_DIGITS}f} to {own.high:.{_DIGITS}f}")
+        for name, own in found.metrics.items()
         if name in _FIRST
     ]
-    heading = "", "value", f"{found.level:.0%} interval"
-    return page(title, [], figures, tables, known, numbers=[heading, *first])
+    return page(title, [], figures, tables, known, numbers=[("", "value", level), *first])
+
+
+def _error_tables(errors: Mapping[str, list[_Plain]], model: Any, X: Any) -> list[_Plain]:
+    """Return tables of the worst errors, with texts and with the features that contributed most."""
+    columns = [column("label", "label"), _number("score", "score", 3)]
+    inner = None if model is None else inner_model(model, "summary")
+    if inner is not None and not hasattr(inner.model, "kernel_"):
+        columns.append(column("words", "what spoke", explanation="largest contributions to the score"))
+    columns.append(column("text", "text" if inner is not None and inner.reads_texts else "row"))
+    tables = []
+    for kind, title, said in (
+        ("misses", "Worst misses", "Relevant labels furthest below the threshold"),
+        ("false_alarms", "Worst false alarms", "Labels that are not relevant, furthest above the threshold"),
+    ):
+        rows = [{"text": f"{one['row']:,}"} | one for one in errors[kind]]
+        if inner is not None:
+            rows = [row | _told(inner, X, row) for row in rows]
+        tables += table(kind, title, f"{said}, one of each row.", columns, rows)
+    return tables
+
+
+def _told(inner: Inner, X: Any, error: _Plain) -> _Plain:
+    """Return the text of a row, where it is one, and the features that contributed most to an error."""
+    place, names, inner = error["row"], inner.feature_names, inner.unnamed()
+    given = X.iloc[[place]].to_numpy() if hasattr(X, "iloc") else X[place : place + 1]
+    told = {}
+    if inner.reads_texts:
+        given = list(given.ravel() if hasattr(given, "ravel") else given)
+        told["text"] = shorten(given[0], _LONGEST_TEXT, placeholder=" …")
+    if not hasattr(inner.model, "kernel_"):
+        found = inner.contributions(inner.features(given), error["label"], _N_WORDS)
+        parts = (f"{j if names is None else names[j]} {value:+.2f}" for j, value in found)
+        told["words"] = ", ".join(parts).replace("-", "−")
+    return told
 
 
 def comparison_page(found: Any, title: str, about: _About) -> _Plain:
@@ -82,34 +156,33 @@ def comparison_page(found: Any, title: str, about: _About) -> _Plain:
     )
     # A method may be called as a column is.
     keys = {method: f"method{place}" for place, method in enumerate(found.methods)}
-    tables = [*_metrics_table(found, keys), *_tests_table(found, first.level), *_f1_table(found, keys)]
-    figures = [_metrics_figure(found.methods, caption)]
-    rows = [
-        (_titled(name), *(f"{own.metrics[name].value:.{_DIGITS}f}" for own in found.methods.values()))
-        for name in first.metrics
-        if name in _FIRST
-    ]
-    alike = [_listed(group) for group in found.alike]
-    known = [*about, *_known(first), *(("Same predictions", names) for names in alike), *cuts]
-    words = [f"{names} made the same predictions: no metric tells them apart on any row." for names in alike]
-    return page(title, words, figures, tables, known, numbers=[("", *found.methods), *rows])
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _metrics_table(found: Any, keys: Mapping[str, str]) -> list[_Plain]:
     columns = [
         column("metric", "metric"),
         *(_number(key, method) for method, key in keys.items()),
         column("best", "best"),
         column("verdict", "clearly better than", explanation="after Holm's correction, at 5 %"),
     ]
-    metrics = next(iter(found.methods.values())).metrics
-    return table(
-        "metrics", "Side by side", "", columns, [_side_by_side(found, name, keys) for name in metrics]
-    )
+    side_by_side = [_side_by_side(found, name, keys) for name in first.metrics]
+    f1 = [column("name", "label"), _SUPPORT, *(_number(key, name, 3) for name, key in keys.items())]
+    labels = [
+        {**own[0], **{key: label["f1"] for key, label in zip(keys.values(), own, strict=True)}}
+        for own in zip(*(method.labels for method in found.methods.values()), strict=True)
+    ]
+    tables = [
+        *table("metrics", "Side by side", "", columns, side_by_side),
+        *_tests_table(found, first.level),
+        *table("labels", "F1 of each label", "", f1, labels),
+    ]
+    rows = [
+        (_titled(name), *(f"{own.metrics[name].value:.{_DIGITS}f}" for own in found.methods.values()))
+        for name in first.metrics
+        if name in _FIRST
+    ]
+    alike = [f"{', '.join(group[:-1])} and {group[-1]}" for group in found.alike]
+    known = [*about, *_known(first), *(("Same predictions", names) for names in alike), *cuts]
+    words = [f"{names} made the same predictions: no metric tells them apart on any row." for names in alike]
+    figures = [_metrics_figure(found.methods, caption), _curve_figure(found.methods)]
+    return page(title, words, figures, tables, known, numbers=[("", *found.methods), *rows])
 
 
 def _tests_table(found: Any, level: float) -> list[_Plain]:
@@ -132,15 +205,6 @@ def _tests_table(found: Any, level: float) -> list[_Plain]:
     return table("tests", "Pairs", f"Every pair of models by every metric{rest}.", columns, rows)
 
 
-def _f1_table(found: Any, keys: Mapping[str, str]) -> list[_Plain]:
-    columns = [column("name", "label"), _support(), *(_number(key, name, 3) for name, key in keys.items())]
-    rows = [
-        {**own[0], **{key: label["f1"] for key, label in zip(keys.values(), own, strict=True)}}
-        for own in zip(*(method.labels for method in found.methods.values()), strict=True)
-    ]
-    return table("labels", "F1 of each label", "", columns, rows)
-
-
 def _known(found: Any) -> list[tuple[str, str]]:
     """Say what all models on some rows share."""
     absent = f", of which {found.absent_labels:,} do not occur and count as 0 in macro-F1"
@@ -161,13 +225,14 @@ def _said(threshold: float | list[float]) -> str:
 
 
 def _titled(metric: str) -> str:
-    return _TITLES.get(metric, metric.replace("_", " "))
+    title = _TITLES.get(metric, metric.replace("_", " "))
+    return f"{title} (lower is better)" if lower_is_better(metric) else title
 
 
 def _side_by_side(found: Any, metric: str, keys: Mapping[str, str]) -> _Plain:
     """Return a row: the values, the methods that are best as shown, and those that all of these beat."""
     values = {method: own.metrics[metric].value for method, own in found.methods.items()}
-    sign = -1 if metric in LOWER_IS_BETTER else 1
+    sign = -1 if lower_is_better(metric) else 1
     ranked = {method: sign * round(value, _DIGITS) for method, value in values.items() if isfinite(value)}
     best = [method for method, value in ranked.items() if value == max(ranked.values())]
     clear = {
@@ -182,42 +247,9 @@ def _side_by_side(found: Any, metric: str, keys: Mapping[str, str]) -> _Plain:
     return row | {"_best": [] if tied else [keys[method] for method in best]}
 
 
-# Columns and figures
+# Figures
 
-
-def _number(key: str, title: str, digits: int = _DIGITS, explanation: str | None = None) -> _Plain:
-    return column(key, title, "number", digits, explanation)
-
-
-def _support() -> _Plain:
-    return column("support", "support", "integer", None, "rows in which the label is relevant")
-
-
-def _label_columns() -> list[_Plain]:
-    return [
-        column("name", "label"),
-        _support(),
-        column("predicted", "predicted", "integer", None, "rows in which it is predicted"),
-        _number("precision", "precision", 3, "share of predicted rows that are relevant"),
-        _number("recall", "recall", 3, "share of relevant rows that are predicted"),
-        _number("f1", "F1", 3, "harmonic mean of precision and recall"),
-        _number("auc", "AUC", 3, "share of pairs of a relevant and another row in the right order"),
-        _number("average_precision", "average precision", 3, "of the rows, ranked by the score"),
-    ]
-
-
-def _reliability_columns() -> list[_Plain]:
-    edges = _number("low", "score from", 3), _number("high", "to", 3), _number("score", "mean", 3)
-    return [*edges, column("count", "cells", "integer"), _number("frequency", "share relevant", 3)]
-
-
-def _said_bins(found: Any) -> str:
-    if found.probabilities:
-        return "Ten bins of equal width. On the dashed line, scores are as good as frequencies."
-    return (
-        "The scores are not probabilities. Each bin holds a tenth of the scores of relevant labels; the "
-        "curve should rise, but need not follow the diagonal."
-    )
+_BINS_SAY = "Ten bins of equal width. On the dashed line, probabilities are as good as frequencies."
 
 
 def _metrics_figure(methods: Mapping[str, Any], caption: str) -> _Plain:
@@ -230,6 +262,23 @@ def _metrics_figure(methods: Mapping[str, Any], caption: str) -> _Plain:
     return figure("figure-metrics", "All metrics", caption, alt, lambda: draw_dots(names, drawn, "value"))
 
 
+def _curve_figure(methods: Mapping[str, Any]) -> _Plain:
+    caption = "Of all labels of all rows together, if the threshold moves; the dot is the threshold."
+    alt = "Precision falls as recall rises."
+    return figure("figure-curve", "Precision against recall", caption, alt, partial(_draw_curves, methods))
+
+
+def _draw_curves(methods: Mapping[str, Any]) -> Any:
+    drawing, axes = _plot(xlabel="recall", ylabel="precision", xlim=(0, 1.02), ylim=(0, 1.02))
+    for name, found in methods.items():
+        (line,) = axes.plot(found.curve["recall"], found.curve["precision"], label=name)
+        axes.plot(found.micro.recall, found.micro.precision, "o", color=line.get_color(), markersize=6)
+    if len(methods) > 1:
+        for text in drawing.legend(loc="outside lower center", ncols=3).get_texts():
+            text.set_parse_math(False)
+    return drawing
+
+
 def _labels_figure(labels: Sequence[_Plain]) -> _Plain:
     shown = [label for label in labels if label["support"] > 0]
     support, f1 = ([label[key] for label in shown] for key in ("support", "f1"))
@@ -238,11 +287,9 @@ def _labels_figure(labels: Sequence[_Plain]) -> _Plain:
 
 
 def _draw_labels(support: Sequence[float], f1: Sequence[float]) -> Any:
-    drawing = canvas(4.4, 3.2)
-    axes = drawing.subplots()
+    drawing, axes = _plot(xlabel="relevant rows", ylabel="F1")
     axes.plot(support, f1, "o", alpha=0.6, markeredgewidth=0, rasterized=len(f1) > _MANY_POINTS)
     axes.set_xscale("log", subs=(2, 5))
-    axes.set(xlabel="relevant rows", ylabel="F1")
     axes.xaxis.set_major_formatter("{x:g}")
     # 20 and 50 have room beside 10 and 100 if there are few such numbers.
     axes.tick_params(axis="x", which="both", length=3.0)
@@ -251,16 +298,23 @@ def _draw_labels(support: Sequence[float], f1: Sequence[float]) -> Any:
 
 
 def _reliability_figure(found: Any) -> _Plain:
-    alt = "How often a label is relevant, by its score."
-    title, draw = "Reliability of the scores", partial(_draw_reliability, found)
-    return figure("figure-reliability", title, _said_bins(found), alt, draw)
+    alt = "How often a label is relevant, by its probability."
+    return figure(
+        "figure-reliability",
+        "Reliability of the probabilities",
+        _BINS_SAY,
+        alt,
+        partial(_draw_reliability, found),
+    )
 
 
 def _draw_reliability(found: Any) -> Any:
-    drawing = canvas(4.4, 3.2)
-    axes = drawing.subplots()
-    if found.probabilities:
-        axes.plot([0, 1], [0, 1], "--", color="0.5", linewidth=1)
+    drawing, axes = _plot(xlabel="mean probability in a bin", ylabel="share of relevant labels")
+    axes.plot([0, 1], [0, 1], "--", color="0.5", linewidth=1)
     axes.plot([one["score"] for one in found.bins], [one["frequency"] for one in found.bins], "o-")
-    axes.set(xlabel="mean score in a bin", ylabel="share of relevant labels")
     return drawing
+
+
+def _plot(**axes: Any) -> tuple[Any, Any]:
+    drawing = canvas(4.4, 3.2)
+    return drawing, drawing.subplots(subplot_kw=axes)

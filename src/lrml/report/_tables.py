@@ -15,7 +15,7 @@ _MISSING = "–"
 # A page holds so many rows of a table: labels may be tens of thousands, and a page should open at once.
 _MOST_ROWS = 3_000
 _LEAST_P = 0.0001  # four digits would make a 0 of smaller ones
-_LONG = 24  # characters of a cell, beyond which it may have several lines
+_LONG, _PROSE = 24, 100  # characters of a cell, beyond which it may have several lines, and is a paragraph
 
 
 def rounded(value: Any) -> Any:
@@ -87,7 +87,8 @@ def _cells(row: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[tuple[s
         words = column["kind"] == "text"
         text = shown_cell(row[column["key"]], column)
         text = text if words else text.replace("-", "−")
-        looks = "words" * words, "long" * (len(text) > _LONG), "best" * (column["key"] in row["_best"])
+        size = "prose" if len(text) > _PROSE else "long" * (len(text) > _LONG)
+        looks = "words" * words, size, "best" * (column["key"] in row["_best"])
         yield text, " ".join(filter(None, looks))
 
 
