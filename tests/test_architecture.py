@@ -21,8 +21,8 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 29_162,
-    "files": 126,
+    "lines": 29_640,
+    "files": 128,
     "lines of the numeric half": 18_339,
     "records": 112,
     "numeric constants": 139,

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 _MOST_SEEDS = 3
 _TARGETS = typer.Argument(metavar="|".join(TARGETS), parser=one_of(tuple(TARGETS)))
-_DATASETS = f"Which of {', '.join(DATASETS)}; one that is not at hand is downloaded (default: those at hand)."
-_PROTOCOLS = f"Which of {', '.join(PROTOCOLS)} (default: all)."
+_DATASETS = (
+    f"{', '.join(DATASETS)}, other names of lrml datasets, or files with a split; what is not at hand is "
+    "downloaded (default: those of the target that are at hand)."
+)
+_PROTOCOLS = f"Which of {', '.join(PROTOCOLS)} (default: the first three)."
+_DEVICE = "Where to compute what is large, such as cuda (needs torch or CuPy; default: here)."
 _JOBS = "Processes at a time (default: one per core)."
 _SEEDS = f"Choices of the validation rows, from 1 to {_MOST_SEEDS} (default: {_MOST_SEEDS})."
 # Tables that are short enough to print; the others are in the report.
@@ -35,13 +39,14 @@ def _some_of(choices: tuple[str, ...]) -> Any:
 @user_errors()
 def reproduce(
     target: Annotated[str, _TARGETS] = "all",
-    datasets: Annotated[Any, option("LIST", _DATASETS, _some_of(DATASETS))] = None,
+    datasets: Annotated[Any, option("LIST", _DATASETS, names)] = None,
     protocols: Annotated[Any, option("LIST", _PROTOCOLS, _some_of(PROTOCOLS))] = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help=_JOBS)] = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", min=1, max=_MOST_SEEDS, help=_SEEDS)] = None,
     out: Annotated[str, option("DIR", "Folder for the files.")] = "results",
     data_home: DataHome = None,
     quiet: Quiet = False,
+    device: Annotated[str | None, option("NAME", _DEVICE)] = None,
     no_plots: Annotated[bool, typer.Option("--no-plots", help="Write the tables only.")] = False,
 ) -> int:
     """Reproduce the paper's tables and figures beside the published numbers.
@@ -83,6 +88,7 @@ def reproduce(
                 n_workers=jobs or _cores(),
                 tell=lambda done, total, cell: report.update(done, total, cell["dataset"]),
                 with_figures=not no_plots,
+                device=device,
             )
         except KeyboardInterrupt:
             kept = len(list(folder.glob("cells/*.npz")))

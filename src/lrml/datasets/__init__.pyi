@@ -1,6 +1,13 @@
 from ._dataset import Columns, Dataset, NumberedNames, TextDataset
 from ._describe import describe
-from ._fetch import dataset_status, fetch_mulan, load_yeast, mulan_entries
+from ._fetch import (
+    dataset_status,
+    fetch_mulan,
+    fetch_multi_target,
+    load_yeast,
+    mulan_entries,
+    multi_target_entries,
+)
 from ._lines import FORMATS, DatasetFormatError
 from ._roles import Roles
 from ._source import Source, open_source, read_dataset
@@ -20,10 +27,12 @@ __all__ = [
     "dataset_status",
     "describe",
     "fetch_mulan",
+    "fetch_multi_target",
     "files_of",
     "load_yeast",
     "make_tagged_texts",
     "mulan_entries",
+    "multi_target_entries",
     "open_source",
     "read_dataset",
     "write_dataset",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 EMBEDDED = "yeast"  # comes with this package
 
 
-@cache
 def mulan_entries() -> dict[str, dict[str, Any]]:
     """Return the datasets that have names, from the registry of this package.
 
@@ -27,15 +26,24 @@ def mulan_entries() -> dict[str, dict[str, Any]]:
     ``citation``, ``source``, and ``files``, the training set, the test set and the label names, each with
     ``name``, ``size``, ``sha256`` and ``url``.
     """
+    return _registered("mulan", ("train", "test", "labels"))
+
+
+def multi_target_entries() -> dict[str, dict[str, Any]]:
+    """Return Mulan's regressions with several targets, each of one file, as `mulan_entries`."""
+    return _registered("multi-target", ("whole",))
+
+
+@cache
+def _registered(kind: str, roles: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     text = resources.files("lrml.datasets").joinpath("registry.toml").read_text("utf-8")
-    mulan = tomllib.loads(text)["mulan"]
-    origin = mulan["source"]
-    for name, entry in mulan["datasets"].items():
+    registry = tomllib.loads(text)[kind]
+    origin, found = registry["source"], dict[str, dict[str, Any]](registry["datasets"])
+    for name, entry in found.items():
         entry["source"] = "{host} {repository}, commit {commit}, {folder}/{name}".format(**origin, name=name)
-        entry["files"] = [entry.pop(role) for role in ("train", "test", "labels")]
+        entry["files"] = [entry.pop(role) for role in roles]
         for file in entry["files"]:
             file["url"] = origin["url"].format(**origin, name=name, file=file["name"])
-    found: dict[str, dict[str, Any]] = mulan["datasets"]
     return found
 
 
@@ -81,6 +89,32 @@ def fetch_mulan(
     from lrml.datasets._dataset import Dataset  # noqa: PLC0415
     from lrml.datasets._roles import Roles  # noqa: PLC0415
 
+    entry = _entry(name, mulan_entries())
+    *parts, labels = _verified(name, data_home, download)
+    train, test = (list(ArffReader(path, Roles(), xml=labels).blocks(1000)) for path in parts)
+    told = f"Mulan, {entry['domain']}; {entry['source']}; cite {entry['citation']}"
+    whole = Dataset.concat([*train, *test])
+    return replace(whole, name=name, n_train=sum(map(len, train)), provenance=told)
+
+
+def fetch_multi_target(
+    name: str, *, data_home: str | os.PathLike[str] | None = None, download: bool = True
+) -> tuple[Any, Any]:
+    """Load features and targets of a regression with several targets, as `fetch_mulan` finds its files.
+
+    Missing features are NaN.
+    """
+    from numpy.lib.recfunctions import structured_to_unstructured  # noqa: PLC0415
+    from scipy.io.arff import loadarff  # noqa: PLC0415
+
+    entry = _entry(name, multi_target_entries())
+    (path,) = _verified(name, data_home, download)
+    numbers = structured_to_unstructured(loadarff(path)[0])
+    return numbers[:, : -entry["n_labels"]], numbers[:, -entry["n_labels"] :]
+
+
+def _verified(name: str, data_home: str | os.PathLike[str] | None, download: bool) -> list[Path]:
+    """Return the files of a dataset, each with the right hash."""
     entry, (_, paths) = _entry(name), dataset_status(name, data_home)
     for file, path in zip(entry["files"], paths, strict=True):
         if path.is_file() and _sha256_of(path) == file["sha256"]:
@@ -92,15 +126,11 @@ def fetch_mulan(
         if not download:
             raise FileNotFoundError(f"{path} is missing, and download=False. {_advice(name)}")
         _download(name, file)
-    *parts, labels = paths
-    train, test = (list(ArffReader(path, Roles(), xml=labels).blocks(1000)) for path in parts)
-    told = f"Mulan, {entry['domain']}; {entry['source']}; cite {entry['citation']}"
-    whole = Dataset.concat([*train, *test])
-    return replace(whole, name=name, n_train=sum(map(len, train)), provenance=told)
+    return paths
 
 
-def _entry(name: str) -> dict[str, Any]:
-    entries = mulan_entries()
+def _entry(name: str, entries: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:
+    entries = entries or mulan_entries() | multi_target_entries()
     if name not in entries:
         raise ValueError(
             f"{name!r} is none of {', '.join(entries)}. {did_you_mean(name, entries)}Read the files of "

@@ -35,7 +35,7 @@ Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Work: TypeAlias = Callable[[Cell], tuple[Mapping[str, Any], Mapping[str, npt.NDArray[Any]]]]
 
 _START: Literal["spawn"] = "spawn"  # the same everywhere, and nothing of the parent is inherited
-_NAMED = ("kind", "dataset", "protocol", "method", "theta", "alpha", "seed")
+_NAMED = ("kind", "dataset", "protocol", "axis", "method", "theta", "alpha", "seed")
 _ABSENT_OR_DAMAGED = (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 _DIED = "The worker process died. It may have run out of memory."
 _MOST_DEATHS = 3  # more say something about the machine, or the program, and not about cells

@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lrml.datasets import mulan_entries
 from lrml.paper._cells import Result
-from lrml.paper._plan import WITH_THETA
-from lrml.paper._tables import METHODS, METRICS, Models, metric_values, table2_values
+from lrml.paper._plan import METHODS, WITH_THETA, sizes
+from lrml.paper._tables import METRICS, Models, metric_values, table2_values
 from lrml.report import canvas, figure
 
 Figure: TypeAlias = dict[str, Any]
@@ -149,7 +148,7 @@ def _norms(models: Models, protocol: str, datasets: Sequence[str]) -> Figure:
 def _draw_norms(models: Models, protocol: str, datasets: Sequence[str]) -> Any:
     drawing, panels = _grid(len(datasets))
     for axes, dataset in zip(panels, datasets, strict=True):
-        n_labels = mulan_entries()[dataset]["n_labels"]
+        n_labels = sizes(dataset)[0]
         lrml = models.over_theta(protocol, dataset)
         means, spreads = _over_seeds(lrml.values(), _METRIC)
         x = [100 * theta / n_labels for theta in lrml]
@@ -202,7 +201,7 @@ def _convergence(name: str, results: Sequence[Result]) -> Figure:
 def _draw_convergence(results: Sequence[Result]) -> Any:
     drawing, panels = _grid(len(results))
     for axes, result in zip(panels, results, strict=True):
-        n_labels = mulan_entries()[result.cell["dataset"]]["n_labels"]
+        n_labels = sizes(result.cell["dataset"])[0]
         curves = zip(result.values["curves"], excesses(result), _CURVES, strict=True)
         for curve, excess, look in curves:
             below = np.flatnonzero(excess >= FLOOR)

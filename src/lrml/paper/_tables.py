@@ -21,7 +21,7 @@ import pandas as pd
 
 from lrml._significance import LEVEL, Difference, holm, paired_difference
 from lrml.paper._cells import Result
-from lrml.paper._plan import DATASETS, PROTOCOLS, WITH_THETA, Plan, theta_of
+from lrml.paper._plan import METHODS, PROTOCOLS, WITH_THETA, Plan, place_of, theta_of
 from lrml.paper._published import published_table1, published_table2
 from lrml.report import column, table
 
@@ -34,8 +34,6 @@ METRICS = {
     "label_ranking_average_precision": "average precision",
 }
 """Metrics in order, and their names in text: the paper's."""
-METHODS = {"LRML": "LRML", "LEML": "LEML", "CPLST": "CPLST", "MLTrace": "ML-trace", "MLFro": "ML-Fro"}
-"""Methods in order, and their names in text."""
 RIVALS = ("LEML", "CPLST")
 _MARKS = {"better": "•", "worse": "∘"}
 _PRINTED_DIGITS = 4
@@ -49,7 +47,7 @@ class Models:
     def __init__(self, plan: Plan, results: Iterable[Result]) -> None:
         self.plan = plan
         self._found: dict[tuple[Any, ...], list[Result]] = {}
-        for result in results:
+        for result in (one for found in results for one in members_of(found)):
             place = (result.cell.get(key) for key in ("kind", "protocol", "dataset", "method", "theta"))
             self._found.setdefault(tuple(place), []).append(result)
 
@@ -77,6 +75,20 @@ class Models:
                 times = {key: values[key] for key in _SECONDS}
                 own = {key: values["chosen"]["label_ranking_average_precision"].get(key) for key in _CHOSEN}
                 yield place | own | times | {"largest": largest, "missing": missing}
+
+
+def members_of(result: Result) -> Iterator[Result]:
+    """Yield the results of a cell of all members as if each had a cell of its own; others as they are."""
+    if "members" not in result.values:
+        yield result
+    for member in result.values.get("members", ()):
+        own = {"kind": "models" if result.cell["kind"] == "family" else result.cell["kind"]}
+        own |= {key: member[key] for key in ("method", "space", "theta")}
+        values = {"fit_seconds": np.nan, "search_seconds": result.values["search_seconds"]}
+        arrays = {
+            metric: result.arrays[name] for metric, name in member["arrays"].items() if name in result.arrays
+        }
+        yield Result(result.cell | own, values | {key: member[key] for key in ("metrics", "chosen")}, arrays)
 
 
 def metric_values(models: Sequence[Result], metric: str) -> npt.NDArray[np.float64]:
@@ -380,7 +392,9 @@ def _like_paper(values: pd.DataFrame) -> list[dict[str, Any]]:
             rows.append(row | {"_best": list(group["method"][shown == best])})
         order = list(METRICS.values())
         frame = pd.DataFrame(
-            sorted(rows, key=lambda row: (DATASETS.index(row["dataset"]), order.index(row["metric"])))
+            sorted(
+                rows, key=lambda row: (place_of(row["dataset"]), row["dataset"], order.index(row["metric"]))
+            )
         )
         columns = dict(_COLUMNS)
         keys = ["dataset", "metric", "percent"]
@@ -410,7 +424,8 @@ def _chosen_models(models: Models) -> list[dict[str, Any]]:
     if found.empty:
         return []
     found["theorem3"] = found["theorem3"].astype(float)
-    orders = dict(zip(place, (PROTOCOLS, DATASETS, list(METHODS)), strict=True))
+    datasets = sorted(set(found["dataset"]), key=lambda name: (place_of(name), name))
+    orders = dict(zip(place, (PROTOCOLS, datasets, list(METHODS)), strict=True))
     found = found.sort_values(
         [*place, "theta"], key=lambda one: one.map(orders[one.name].index) if one.name in orders else one
     )

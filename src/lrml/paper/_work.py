@@ -18,16 +18,17 @@ from lrml.core.losses import LOSSES
 from lrml.core.moments import Statistics
 from lrml.core.penalties import TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
-from lrml.datasets import Dataset, describe, fetch_mulan, load_yeast
+from lrml.datasets import Dataset, describe, fetch_mulan, load_yeast, mulan_entries, read_dataset
 from lrml.estimators import LRML, LRMLCV, lrml_path
 from lrml.metrics import evaluate
+from lrml.paper._family import Output, run_family
 from lrml.paper._plan import EMBEDDED, Cell
+from lrml.paper._study import run_study
 from lrml.solvers import Algorithm1, SolverResult, solve
 from lrml.theory import printed_local_bound
 from lrml.thresholds import Cut, best_threshold
 
 _Array: TypeAlias = npt.NDArray[np.float64]
-Output: TypeAlias = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 # What a specification says of the model itself.
 _OF_MODEL = ("loss", "tol", "max_iter")
@@ -40,11 +41,12 @@ _COMPLETION_TOL = 1e-10
 _MINIMISER_DECIMALS = 6
 
 
-def work(cell: Cell) -> Output:
+def work(cell: Cell, device: str | None = None) -> Output:
     """Compute one cell of a plan: values that JSON can hold, and arrays.
 
     Of a model: test metrics, what was chosen, and the metrics per test example. Of the other kinds: the
-    statistics of a dataset, the curves of Figure 3, the minima and surfaces of Figure 1.
+    statistics of a dataset, the curves of Figure 3, the minima and surfaces of Figure 1. What is large, and
+    of all members of the family, is computed on the ``device``.
 
     Examples
     --------
@@ -59,6 +61,10 @@ def work(cell: Cell) -> Output:
         return dict(describe(load_dataset(cell["dataset"]))), {}
     if kind == "convergence":
         return _convergence(load_dataset(cell["dataset"]), cell), {}
+    if kind == "study":
+        return run_study(load_dataset(cell["dataset"]) if cell["part"] == "labels" else None, cell, device)
+    if kind == "family":
+        return run_family(prepare(cell["dataset"], cell["normalise"]), cell, device)
     features, kernel = cell["features"], cell["features"]["kernel"] or {}
     data = prepare(cell["dataset"], features["normalise"], **kernel, seed=cell["seed"] if kernel else None)
     return run_model(data, cell) if kind == "models" else run_equal_rank(data, cell)
@@ -81,7 +87,8 @@ def load_dataset(name: str) -> Dataset:
     """Return a dataset; yeast is always available."""
     if name == EMBEDDED:
         return load_yeast()
-    return fetch_mulan(name, download=False)
+    found: Dataset = fetch_mulan(name, download=False) if name in mulan_entries() else read_dataset(name)
+    return found
 
 
 @lru_cache(maxsize=1)
