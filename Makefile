@@ -1,6 +1,6 @@
-# Three commands: `make reproduce`, `make test` and `make bench`. Each sets up all it needs. `make test-random` is
+# `make reproduce`, `make test`, `make bench` and `make docs` set up all they need. `make test-random` is
 # for long runs: property tests with examples that no run has had before; `make test-oldest` runs the tests with the
-# lowest versions that pyproject.toml allows.
+# lowest versions that pyproject.toml allows; `make dist-test` tests the packages that a release would publish.
 PYTHON ?= python3
 
 # Installs packages in seconds, where there is one; `make UV=` takes pip.
@@ -12,6 +12,9 @@ BIN := $(VENV)/bin
 
 # The peers of the benchmark are heavy and stay out of the other environment.
 BENCH := .venv-bench
+
+# Sphinx and its themes; the examples of the gallery run here.
+DOCS := .venv-docs
 
 # The oldest NumPy that we allow has no wheels for the newest versions of Python.
 OLDEST := .venv-oldest
@@ -26,7 +29,10 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Half of the time to collect the tests goes into compiling them, unless a former run may leave them compiled.
 COMPILED := PYTHONDONTWRITEBYTECODE=
 
-.PHONY: reproduce test test-random test-oldest bench clean
+# What users may install, for tests of all of it.
+EXTRAS := paper,tables,onnx,serve,dask
+
+.PHONY: reproduce test test-random test-oldest bench docs clean
 
 reproduce: $(VENV)/.report
 	$(BIN)/lrml reproduce --out results $(REPRODUCE_OPTIONS)
@@ -46,6 +52,9 @@ test-random: $(VENV)/.test
 test-oldest: $(OLDEST)/.test
 	$(ONE_THREAD) $(COMPILED) $(OLDEST)/bin/pytest -n auto --dist worksteal $(OLD_WARNINGS)
 
+docs: $(DOCS)/.docs
+	$(ONE_THREAD) $(DOCS)/bin/python -m sphinx --fail-on-warning --keep-going --jobs auto -b html docs build/site
+
 bench: $(BENCH)/.peers
 	$(BENCH)/bin/python benchmarks/suite.py --out results/bench.json $(BENCH_OPTIONS)
 
@@ -57,11 +66,15 @@ $(VENV)/.report: pyproject.toml
 	@touch $@
 
 $(VENV)/.test: pyproject.toml
-	$(SET_UP) '.[test]'
+	$(SET_UP) '.[$(EXTRAS)]' --group test
 	@touch $@ $(VENV)/.report
 
 $(OLDEST)/.test: pyproject.toml
-	$(SET_UP) '.[test]' --oldest
+	$(SET_UP) '.[$(EXTRAS)]' --group test --oldest
+	@touch $@
+
+$(DOCS)/.docs: pyproject.toml
+	$(SET_UP) '.[$(EXTRAS)]' --group docs
 	@touch $@
 
 $(BENCH)/.peers: pyproject.toml benchmarks/requirements.txt
@@ -91,4 +104,4 @@ test-kernels: $(VENV)/.test
 	if [ -n "$$failed" ]; then echo "Failed (kernels/threads):$$failed"; exit 1; fi
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(OLDEST) results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) $(OLDEST) $(DOCS) build docs/api docs/gallery docs/commands results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

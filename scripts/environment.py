@@ -2,8 +2,8 @@
 
 Usage::
 
-    python scripts/environment.py .venv '.[test]'
-    python scripts/environment.py .venv-oldest '.[test]' --oldest
+    python scripts/environment.py .venv '.[paper,tables]' --group test
+    python scripts/environment.py .venv-oldest '.[paper,tables]' --group test --oldest
 
 An environment that is there stays, with all else that was installed into it. If the variable UV names the
 program uv, it does the work, in seconds; otherwise pip does, in minutes. This file runs on old versions of
@@ -36,7 +36,16 @@ def make(folder: Path, uv: str | None) -> None:
     (folder / MADE).touch()
 
 
-def install(requirement: str, folder: Path, uv: str | None, oldest: bool) -> None:
+def packages_of(name: str) -> list[str]:
+    """Return the packages of a dependency group of pyproject.toml: pip knows --group from 25.1 on only."""
+    import tomllib  # noqa: PLC0415 - Python 3.11 has it, and this file says so where it is older
+
+    groups = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    found = [packages_of(one["include-group"]) if isinstance(one, dict) else [one] for one in groups[name]]
+    return [package for packages in found for package in packages]
+
+
+def install(requirement: str, packages: list[str], folder: Path, uv: str | None, oldest: bool) -> None:
     """Install lrml in editable mode, with the newest or the oldest versions of what it needs."""
     python = str(folder / "bin" / "python")
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check"]
@@ -47,14 +56,15 @@ def install(requirement: str, folder: Path, uv: str | None, oldest: bool) -> Non
         pip = [uv, "pip", "install", "--python", python]
     if oldest:
         pip += ["--upgrade", "--resolution", "lowest-direct"]
-    run([*pip, "--editable", requirement])
+    run([*pip, *packages, "--editable", requirement])
 
 
 def main() -> None:
     """Make the environment if need be, and install what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("requirement", help="lrml and its extras, such as '.[test]'")
+    parser.add_argument("requirement", help="lrml and its extras, such as '.[report]'")
+    parser.add_argument("--group", help="a dependency group of pyproject.toml, such as test")
     parser.add_argument("--oldest", action="store_true", help="take the lowest allowed versions")
     options = parser.parse_args()
     found = "{}.{}".format(*sys.version_info)
@@ -63,7 +73,7 @@ def main() -> None:
     uv = os.environ.get("UV")
     started = time.monotonic()
     print(
-        f"Setting up {options.folder} (Python {found}) for {options.requirement}: with "
+        f"Setting up {options.folder} (Python {found}) for {options.group or options.requirement}: with "
         + ("uv, less than a minute" if uv else "pip, one to several minutes (with uv, less than one)")
         + ", most of it to download packages.",
         flush=True,
@@ -71,7 +81,8 @@ def main() -> None:
     try:
         if not (options.folder / MADE).exists():
             make(options.folder, uv)
-        install(options.requirement, options.folder, uv, options.oldest)
+        packages = packages_of(options.group) if options.group else []
+        install(options.requirement, packages, options.folder, uv, options.oldest)
     except (OSError, subprocess.CalledProcessError) as error:
         remedy = " `make UV= …` takes pip instead of uv." if uv else ""
         sys.exit(f"{options.folder} is not set up: {error}.{remedy} The next call starts again.")

@@ -69,7 +69,10 @@ def test_an_environment_is_set_up_once_and_says_so(checkout):
     assert last.endswith(" s.")
     created, installed = calls(checkout)
     assert created.startswith("venv ")
-    assert installed.endswith("--editable .[test]")
+    assert "pytest>=" in installed  # of the group test
+    assert "ruff>=" in installed  # of the group lint, which test includes
+    assert "include-group" not in installed
+    assert installed.endswith("--editable .[paper,tables,onnx,serve,dask]")
     assert make(checkout, ".venv/.report").returncode == 0
     assert calls(checkout) == []
 
