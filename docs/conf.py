@@ -1,0 +1,74 @@
+"""Settings of the site: `make docs` builds it, with warnings as errors and without a network."""
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+from lrml import __version__  # noqa: E402 - after the path
+
+project, author, copyright = "lrml", "The lrml developers", "The lrml developers"
+version = release = __version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "commands",
+]
+exclude_patterns = ["_ext", "gallery/*.ipynb", "gallery/*.zip"]
+templates_path = ["_templates"]
+default_role = "py:obj"  # `LRML` in a docstring is a link where there is such a name
+autodoc_typehints = "none"  # docstrings have them in words
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+html_theme = "pydata_sphinx_theme"
+html_title = "lrml"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "lrml"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 8,
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"changelog": [], "index": []}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+    "matplotlib_animations": False,
+}
+
+_PAGE = re.compile(r"`{0,2}docs/(\w+)\.md`{0,2}")
+
+
+def link_pages(app, what, name, obj, options, lines):
+    """Make links of the pages that docstrings name."""
+    lines[:] = [_PAGE.sub(r":doc:`/\1`", line) for line in lines]
+
+
+def setup(app):
+    """Register what this file adds."""
+    app.connect("autodoc-process-docstring", link_pages)
