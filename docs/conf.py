@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-from lrml import __version__  # noqa: E402 - after the path
+from lrml import __version__
 
 project, author, copyright = "lrml", "The lrml developers", "The lrml developers"
 version = release = __version__

@@ -2,8 +2,8 @@
 More rows than memory holds
 ===========================
 
-With the squared loss a fit needs sums over the rows. They can be read block by block, from files or a stream, and a
-run that was stopped goes on where it was.
+With the squared loss a fit needs sums over the rows. They can be read block by block, from files or a stream,
+and a run that was stopped goes on where it was.
 """
 
 import tempfile
@@ -20,8 +20,8 @@ folder = Path(tempfile.mkdtemp())
 write_dataset(yeast, folder / "yeast.xmc")
 
 # %%
-# A source gives its rows in blocks, as often as needed. `fit_blocks` holds one block in memory; the checkpoint has the
-# sums of those that it has read.
+# A source gives its rows in blocks, as often as needed. `fit_blocks` holds one block in memory; the
+# checkpoint has the sums of those that it has read.
 
 source = open_source(folder / "yeast.xmc", rows=500)
 model = LRML().fit_blocks(source, checkpoint=folder / "sums.npz")

@@ -14,8 +14,8 @@ yeast = load_yeast()
 X, Y = yeast.train
 
 # %%
-# A grid of your own, and how each of its models ranks the labels of held-out rows. theta singular values are free, alpha
-# is the price of the others.
+# A grid of your own, and how each of its models ranks the labels of held-out rows. theta singular values are
+# free, alpha is the price of the others.
 
 grid = LRMLCV(thetas=[0, 1, 2, 3, 5, 8], alphas=[0.3, 1, 3, 10, 30, 100], ridges=[0.3, 3.0], random_state=0)
 grid.fit(X, Y)
@@ -23,8 +23,9 @@ PathDisplay.from_estimator(grid)
 print(grid.best_params_, round(grid.score(*yeast.test), 4))
 
 # %%
-# The default search: ridges first, by leave-one-out scores in closed form, then models with a penalty, on folds. It
-# takes the penalty only if that leads by more than a standard error; here ridge regression is as good.
+# The default search: ridges first, by leave-one-out scores in closed form, then models with a penalty, on
+# folds. It takes the penalty only if that leads by more than a standard error; here ridge regression is as
+# good.
 
 search = LRMLCV(random_state=0).fit(X, Y)
 print(search.best_params_, round(search.score(*yeast.test), 4))

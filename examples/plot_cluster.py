@@ -2,8 +2,8 @@
 A cluster
 =========
 
-Workers of a Dask cluster read the rows and add them up; sums travel, rows do not. However the rows are cut into
-blocks, the model is the same.
+Workers of a Dask cluster read the rows and add them up; sums travel, rows do not. However the rows are cut
+into blocks, the model is the same.
 """
 
 import dask.array as da

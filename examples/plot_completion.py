@@ -12,15 +12,16 @@ from lrml.completion import complete, select_alpha
 from lrml.penalties import TailSum, TraceNorm
 
 # %%
-# Two entries are missing. The trace norm prefers small numbers and finds a matrix of rank 3; the tail sum, which
-# leaves two singular values alone, finds the one of rank 2 that everybody would write down.
+# Two entries are missing. The trace norm prefers small numbers and finds a matrix of rank 3; the tail sum,
+# which leaves two singular values alone, finds the one of rank 2 that everybody would write down.
 
 M = np.array([[2, 1, 2, 1], [1, 1, np.nan, 2], [1, 1, 2, np.nan]])
 for name, penalty in [("trace norm", TraceNorm(1.0)), ("tail sum", TailSum(2, 1.0))]:
     print(name, complete(M, penalty, exact=True).values([1, 2], [2, 3]).round(4))
 
 # %%
-# Sixty by fifty, rank 3, a third of the entries seen, with a little noise. alpha is chosen on a tenth of those.
+# Sixty by fifty, rank 3, a third of the entries seen, with a little noise. alpha is chosen on a tenth of
+# those.
 
 random = np.random.default_rng(0)
 truth = random.standard_normal((60, 3)) @ random.standard_normal((3, 50))

@@ -20,8 +20,8 @@ kernel = LRMLCV(LRML(kernel="rbf"), random_state=0).fit(*rows)
 print("width chosen:", kernel.best_params_["gamma"])
 
 # %%
-# Each width that was tried, and how well the best ridge regression with it ranks the labels of unseen rows. The
-# smoothest kernel within one standard error of the best is taken.
+# Each width that was tried, and how well the best ridge regression with it ranks the labels of unseen rows.
+# The smoothest kernel within one standard error of the best is taken.
 
 tried = kernel.gamma_results_
 print(tried)
@@ -37,5 +37,7 @@ for shift, (label, colour) in enumerate([("linear", "0.6"), ("rbf", "#0072B2")])
         [k + 0.38 * shift for k in range(4)], values[shift].values(), 0.36, label=label, color=colour
     )
     ax.bar_label(bars, fmt="%.3f", fontsize=8)
-ax.set_xticks([k + 0.19 for k in range(4)], ["precision at 1", "average precision", "micro F1", "Hamming loss"])
+ax.set_xticks(
+    [k + 0.19 for k in range(4)], ["precision at 1", "average precision", "micro F1", "Hamming loss"]
+)
 ax.legend()

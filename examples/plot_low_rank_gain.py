@@ -2,8 +2,8 @@
 Does low rank pay on my data?
 =============================
 
-One call answers it: :func:`lrml.inspection.low_rank_gain` compares ridge regression with what a search finds that may
-also penalise singular values, on rows that neither has seen.
+One call answers it: :func:`lrml.inspection.low_rank_gain` compares ridge regression with what a search finds
+that may also penalise singular values, on rows that neither has seen.
 """
 
 import numpy as np

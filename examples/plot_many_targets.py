@@ -18,15 +18,17 @@ from lrml import SpectralRegressorCV
 
 random = np.random.default_rng(0)
 waves = np.linspace(400, 700, 150)
-pure = np.array([np.exp(-(((waves - centre) / width) ** 2)) for centre, width in [(470, 30), (540, 45), (620, 25)]])
+pure = np.array(
+    [np.exp(-(((waves - centre) / width) ** 2)) for centre, width in [(470, 30), (540, 45), (620, 25)]]
+)
 mixing = random.standard_normal((40, 3)) / 6
 X, X_test = random.standard_normal((120, 40)), random.standard_normal((1000, 40))
 Y = X @ mixing @ pure + 0.5 * random.standard_normal((120, 150))
 truth = X_test @ mixing @ pure
 
 # %%
-# Relative error of the noiseless test spectra: ridge regression fits each wavelength by itself, the search lets them
-# share what they know.
+# Relative error of the noiseless test spectra: ridge regression fits each wavelength by itself, the search
+# lets them share what they know.
 
 ridge = RidgeCV(alphas=np.logspace(-2, 4, 25)).fit(X, Y)
 search = SpectralRegressorCV(random_state=0).fit(X, Y)

@@ -2,8 +2,8 @@
 A penalty of your own
 =====================
 
-`SpectralRegressor` takes any object with ``value`` and ``prox``: what singular values cost, and what minimises
-½ (s − σ)² + step · cost.
+`SpectralRegressor` takes any object with ``value`` and ``prox``: what singular values cost, and what
+minimises ½ (s − σ)² + step · cost.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,8 @@ from lrml import SpectralRegressor
 from lrml.penalties import MCP, TailSum, TraceNorm
 
 # %%
-# Firm thresholding: zero below ``low``, untouched above ``high``, a straight line between. Singular values are descending.
+# Firm thresholding: zero below ``low``, untouched above ``high``, a straight line between. Singular values
+# are descending.
 
 
 class Firm:

@@ -28,8 +28,8 @@ SpectrumDisplay.from_estimator(model)
 ConvergenceDisplay.from_estimator(LRML(3, 10.0).fit(X, Y))
 
 # %%
-# Labels whose coefficients point the same way, and the features that count most. :func:`lrml.report.render_html` makes
-# a page of its ``summary``, and so does ``lrml inspect --html``.
+# Labels whose coefficients point the same way, and the features that count most.
+# :func:`lrml.report.render_html` makes a page of its ``summary``, and so does ``lrml inspect --html``.
 
 description = describe_model(model)
 print(description)

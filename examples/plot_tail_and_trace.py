@@ -2,7 +2,8 @@
 Why only the tail?
 ==================
 
-The trace norm shrinks every singular value to get rid of the small ones. The tail sum leaves the large ones alone.
+The trace norm shrinks every singular value to get rid of the small ones. The tail sum leaves the large ones
+alone.
 """
 
 import matplotlib.pyplot as plt
@@ -37,8 +38,8 @@ axes[1].set(xlabel="alpha", ylabel="largest singular value, fitted / true", ylim
 axes[0].legend()
 
 # %%
-# The best trace norm has to give up part of the truth. The tail sum keeps it, for any alpha that is large enough: a wrong
-# theta would hurt, a wrong alpha hardly does.
+# The best trace norm has to give up part of the truth. The tail sum keeps it, for any alpha that is large
+# enough: a wrong theta would hurt, a wrong alpha hardly does.
 
 for theta, (errors, _) in lines.items():
     print(f"theta {theta}: least error {min(errors):.3f}")

@@ -24,8 +24,8 @@ articles = read_dataset(folder / "articles.csv")
 print(articles.texts[0], articles.tags[0])
 
 # %%
-# Learn from the first 800, and judge by the others. The tagger chooses its strength, and the score from which a tag
-# is assigned, on texts that it holds back.
+# Learn from the first 800, and judge by the others. The tagger chooses its strength, and the score from which
+# a tag is assigned, on texts that it holds back.
 
 tagger = TextTagger().fit(articles.texts[:800], articles.tags[:800])
 print(evaluate(tagger, articles.texts[800:], articles.tags[800:]))

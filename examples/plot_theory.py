@@ -27,9 +27,7 @@ print(bound_report(LRML(theta=3, alpha=10.0).fit(X, Y), X, n_draws=50, random_st
 spectrum = Spectrum.of(X)
 n, n_labels = Y.shape
 radii = np.geomspace(1e-3, 1, 8)
-measured = [
-    local_complexity(spectrum, n_labels, r, n_draws=30, random_state=0).upper.mean for r in radii
-]
+measured = [local_complexity(spectrum, n_labels, r, n_draws=30, random_state=0).upper.mean for r in radii]
 
 fig, ax = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
 ax.loglog(radii, measured, "o", label="measured")

@@ -18,8 +18,9 @@ yeast = load_yeast()
 X_test, Y_test = yeast.test
 
 # %%
-# Scores of the squared loss are cut at 0.5 unless you say otherwise. ``threshold="auto"`` chooses the cut on scores of
-# rows that the fit has not seen, for micro-F1; `Cut` names another metric, or asks for a cut for each label.
+# Scores of the squared loss are cut at 0.5 unless you say otherwise. ``threshold="auto"`` chooses the cut on
+# scores of rows that the fit has not seen, for micro-F1; `Cut` names another metric, or asks for a cut for
+# each label.
 
 plain = LRML().fit(*yeast.train)
 auto = LRML(threshold="auto").fit(*yeast.train)

@@ -28,8 +28,8 @@ for share in shares:
     scores["taken for 0"].append(LRML().fit(X, np.where(hidden, 0, Y)).score(*yeast.test))
 
 # %%
-# Here labels are hidden evenly, which spares the ranking: what 0 damages most are the scores themselves, and with them
-# every decision.
+# Here labels are hidden evenly, which spares the ranking: what 0 damages most are the scores themselves, and
+# with them every decision.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
 for (name, line), colour in zip(scores.items(), ["#0072B2", "#D55E00"], strict=True):
@@ -43,6 +43,8 @@ for name, labels, colour in [
     ("taken for 0", np.where(hidden, 0, Y), "#D55E00"),
 ]:
     model = LRML().fit(X, labels)
-    right.plot(yeast.test[1].mean(0), model.decision_function(yeast.test[0]).mean(0), "o", color=colour, label=name)
+    right.plot(
+        yeast.test[1].mean(0), model.decision_function(yeast.test[0]).mean(0), "o", color=colour, label=name
+    )
 right.axline((0, 0), slope=1, color="0.7", lw=1)
 right.set(xlabel="frequency of a label", ylabel="its mean score", title="70 % hidden")

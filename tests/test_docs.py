@@ -47,24 +47,14 @@ def test_the_page_about_gpus_runs_on_a_cpu() -> None:
     assert names["home"].score(*load_yeast().train) == pytest.approx(there)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "docs/text.md",
-        "docs/pictures.md",
-        "docs/data.md",
-        "docs/cluster.md",
-        "docs/completion.md",
-        "docs/selection.md",
-        "docs/theory.md",
-        "docs/scale.md",
-        "docs/extreme.md",
-        "docs/sklearn.md",
-        "docs/models.md",
-        "docs/metrics.md",
-    ],
-)
+PAGES = [
+    page
+    for page in ("README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
+    if page not in ("docs/gpu.md", "docs/serving.md") and _BLOCK.search((ROOT / page).read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_python_blocks_run_in_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
     needed = {"docs/cluster.md": ["distributed"], "docs/sklearn.md": ["sklearn.callback"]}

@@ -305,7 +305,7 @@ class BlockSource(ABC):
 
     @abstractmethod
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
-        """Return Σ part(block, *arguments) over all blocks, always added in the same order.
+        """Return ``Σ part(block, *arguments)`` over all blocks, always added in the same order.
 
         Parameters
         ----------

@@ -98,19 +98,19 @@ def precision_at_k(rows: Block, k: int) -> Vector:
 
 @metric()
 def recall_at_k(rows: Block, k: int) -> Vector:
-    """Share of the relevant labels that are among the k best: hits / |P|, P = {j : y_j = 1}."""
+    """Share of the relevant labels that are among the k best: ``hits / |P|``, P = {j : y_j = 1}."""
     return ratio(_found(rows, k), rows.n_relevant)
 
 
 @metric()
 def r_precision_at_k(rows: Block, k: int) -> Vector:
-    """Precision relative to the best possible: hits / min(k, |P|), P = {j : y_j = 1}."""
+    """Precision relative to the best possible: ``hits / min(k, |P|)``, P = {j : y_j = 1}."""
     return ratio(_found(rows, k), _at_most(k, rows.n_relevant))
 
 
 @metric()
 def f1_at_k(rows: Block, k: int) -> Vector:
-    """Harmonic mean of precision and recall of each row: 2 hits / (k + |P|).
+    """Harmonic mean of precision and recall of each row: ``2 hits / (k + |P|)``.
 
     With k = 5 it is the "F1@5" of Annif.
     """
@@ -298,7 +298,7 @@ def label_ranking_loss(rows: Block) -> Vector:
 
 @metric(lower_is_better=True)
 def coverage_error(rows: Block) -> Vector:
-    """How far down the ranking the last relevant label is: max_{j ∈ P} |{i : s_i ≥ s_j}|, P = {j : y_j = 1}.
+    """Rank of the last relevant label: ``max_{j ∈ P} |{i : s_i ≥ s_j}|``, P = {j : y_j = 1}.
 
     A row without relevant labels, to which scikit-learn gives 0, is left out.
     """

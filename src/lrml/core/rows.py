@@ -433,7 +433,7 @@ class Rows:
         return found
 
     def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
-        """Return Σ part(block, *arguments) over the blocks, added in their order.
+        """Return ``Σ part(block, *arguments)`` over the blocks, added in their order.
 
         ``part`` is importable by name, as rows may be elsewhere, and returns what `added` can add, in double
         precision.

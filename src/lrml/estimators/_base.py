@@ -258,7 +258,7 @@ class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
         return self.fitted_.scores(X)
 
     def predict(self, X: Any) -> Any:
-        """Predicted targets, X coef_ᵀ + intercept_, of shape (n, L), or (n,) if y was 1-D."""
+        """Predicted targets, ``X coef_ᵀ + intercept_``, of shape (n, L), or (n,) if y was 1-D."""
         scores = self._scores(X)
         return scores[:, 0] if self.flat_output_ else scores
 
@@ -364,7 +364,7 @@ class LabelModel(ClassifierMixin):
         return self._cut if self._cut.ndim else float(self._cut)
 
     def decision_function(self: Any, X: Any) -> Array:
-        """Real-valued scores, X coef_ᵀ + intercept_, of shape (n, L).
+        """Real-valued scores, ``X coef_ᵀ + intercept_``, of shape (n, L).
 
         Of shape (n,) if y was 1-D, and then counted from the threshold: from 0 on, ``predict`` gives the
         second class, as wrappers such as scikit-learn's `OneVsRestClassifier` expect.

@@ -83,8 +83,8 @@ class LRML(LabelModel, Member):
     ----------
     coef_, intercept_ : arrays of shape (L, d) and (L,)
         Wᵀ and b. A label without a positive example has zero coefficients and an intercept of −1 (−100 for
-        margins), below real candidates. For kernels, dual_coef_ instead: Σ_i k(x, x_i) dual_coef_i over
-        X_fit_.
+        margins), below real candidates. For kernels, ``dual_coef_`` instead: ``Σ_i k(x, x_i) dual_coef_i``
+        over ``X_fit_``.
     factors_, singular_values_, rank_, nbytes_
         Thin SVD W = U diag(s) Vᵀ (behind the kernel, if any), s, their number, and the bytes of a model.
     theta_, alpha_, space_, ridge_, loss_, threshold_, kernel_
