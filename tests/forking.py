@@ -176,10 +176,7 @@ def _run(request):
 def _import_what_comes_late():
     """Import what commands import inside their functions, as far as it is installed."""
     for name in (
-        "lrml.cli._program",  # all commands
         "typer._adapters",  # with pydantic: four fifths of what a command takes to find a wrong option
-        "lrml.cli._console",
-        "lrml.cli._rows",
         "lrml.paper._run",
         "matplotlib.figure",
         "mpl_toolkits.mplot3d",
@@ -193,6 +190,7 @@ def _import_what_comes_late():
     ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    importlib.import_module("lrml.cli")._program()  # all commands
 
 
 def _become(request):

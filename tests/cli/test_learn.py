@@ -271,7 +271,7 @@ _TAKE_MODELS = (
         ("predict model.lrml line.txt --keep id", "--keep.*'line.txt'"),
         ("predict yeast.lrml yeast --keep id", "--keep.*'yeast'"),
         ("predict yeast.lrml rows.npy --keep id", "--keep.*'rows.npy'"),
-        ("predict model.lrml new.csv -o x.xlsx", r"\.csv, \.jsonl or \.parquet, "),
+        ("predict model.lrml new.csv -o x.xlsx", r"\.csv, \.jsonl, \.parquet, "),
         *((f"{command} flat.lrml yeast", "flat.lrml'.*reshape") for command in ("predict", "evaluate")),
         *((f"{command} flat.lrml", "flat.lrml'.*reshape") for command in ("inspect", "serve")),
         ("theory yeast --model flat.lrml", "flat.lrml'.*reshape"),

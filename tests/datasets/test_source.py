@@ -157,7 +157,6 @@ def test_what_was_written_is_read_whole_in_blocks_and_from_any_block_on(tmp_path
     source = open_source(case.write(tmp_path, suffix), **case.options)
     whole = source.read()
     check(case, whole)
-    assert source.roles.explain()
     for size in (1, 4, N, 50):
         blocks = list(source.blocks(size))
         for start, block in zip(range(0, N, size), blocks, strict=True):
@@ -186,14 +185,14 @@ def test_rows_in_the_columns_of_a_model(tmp_path, case, suffix):
     else:
         assert_array_equal(np.vstack([dense(X) for X, _ in blocks]), X[:, order])
         gone = 3 if case.numbered else 1
-        assert aligned.unknown_features.total() == np.count_nonzero(X[:, gone])
+        assert aligned.unknown["feature"].total() == np.count_nonzero(X[:, gone])
     if case.name == "plain.txt":
         assert blocks[0][1] is None
         return
     expected = Y[:, :2] if case.numbered else np.column_stack([Y[:, 2], np.zeros(N), Y[:, 0]])
     assert_array_equal(np.vstack([Y.toarray() for _, Y in blocks]), expected)
     gone = 2 if case.numbered else 1
-    assert list(aligned.unknown_labels.values()) == [np.count_nonzero(Y[:, gone])]
+    assert list(aligned.unknown["label"].values()) == [np.count_nonzero(Y[:, gone])]
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.name.endswith("parquet")], ids=lambda c: c.name)

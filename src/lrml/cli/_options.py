@@ -1,11 +1,16 @@
-"""What commands share: options, the data that they select, and errors that become one message."""
+"""What commands share: their decorator and options, what they print, and the data that they select."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import re
+import shutil
+import sys
+import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -15,16 +20,28 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from lrml._files import check_writable
-from lrml._shown import counted, did_you_mean
+from lrml._shown import counted, did_you_mean, printable
 from lrml.datasets import FORMATS
 
 if TYPE_CHECKING:
     from lrml.datasets import Roles, Source
 
+# Wide enough for every table that the program prints. A file or a pipe has no width; a narrow terminal breaks
+# the lines of a table, which is better than cutting off or folding digits.
+_WIDTH, _NARROW = 200, 80
+
+Table: TypeAlias = Mapping[str, Any]
+"""Options by name, of which a command gets a dict of those that were given."""
+
 
 def option(metavar: str, words: str, parser: Callable[[str], Any] | None = None) -> Any:
     """Return an option with a value; ``words`` is its help."""
     return typer.Option(metavar=metavar, help=words, parser=parser)
+
+
+def optional(metavar: str, words: str, parser: Callable[[str], Any] | None = None) -> Any:
+    """Return an option of a table."""
+    return Annotated[str | None, option(metavar, words, parser)]
 
 
 _HOME = "Folder with one folder per dataset (default: LRML_DATA_HOME, then the cache)."
@@ -36,6 +53,9 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model file of lrm
 Html = Annotated[str | None, option("FILE", "Write a page with figures and tables.")]
 Bootstrap = Annotated[int, typer.Option(metavar="N", min=2, help="Resamples of the rows for the intervals.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress; of reproduce, errors only.")]
+
+
+# Errors, and what is printed: results on standard output, progress and advice on standard error
 
 
 class CommandError(Exception):
@@ -51,6 +71,84 @@ def user_errors() -> Iterator[None]:
         raise  # the reader of the output has closed it
     except (OSError, ValueError, TypeError, ImportError, OverflowError, re.error) as error:
         raise CommandError(str(error)) from error
+
+
+@contextmanager
+def warnings_told(program: str) -> Iterator[None]:
+    """Print warnings as sentences for users of a program, each once, without a line of source code."""
+    seen: set[str] = set()
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in seen:
+            seen.add(str(message))
+            advise(f"{program}: warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what concerns programmers only
+        for kind in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", kind)
+        warnings.showwarning = tell
+        yield
+
+
+def advise(text: str, *, dim: bool = False) -> None:
+    """Print advice on standard error, also in a quiet run."""
+    typer.secho(_wrapped(text, sys.stderr), err=True, dim=dim)
+
+
+def tell_progress(text: str) -> None:
+    """Print how far a command is, on standard error, so that results can be piped on."""
+    advise(text, dim=True)
+
+
+def _wrapped(text: str, stream: Any) -> str:
+    """Return a text whose lines end between words on a terminal, without characters that control one."""
+    lines, width = printable(text).split("\n"), shutil.get_terminal_size().columns
+    is_terminal = stream is not None and stream.isatty()
+    return "\n".join(textwrap.fill(line, width) if is_terminal else line for line in lines)
+
+
+def answer(document: Any, *parts: Any, as_json: bool) -> None:
+    """Print a document for machines, or for people its parts: lines, and tables of a report."""
+    if as_json:  # NumPy's numbers become plain ones
+        print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, default=lambda x: x.item()))
+        return
+    for part in parts:
+        if isinstance(part, str):
+            print(_wrapped(part, sys.stdout))
+            continue
+        if part["title"]:
+            typer.secho(part["title"], bold=True)
+        if part.get("caption"):
+            print(_wrapped(part["caption"], sys.stdout))
+        print(_drawn(part))
+
+
+def _drawn(table: dict[str, Any]) -> str:
+    """Return a table of a report for a terminal."""
+    from rich import box  # noqa: PLC0415 - slow, as is the next
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table as Drawn  # noqa: PLC0415
+
+    from lrml.report import shown_cell  # noqa: PLC0415
+
+    columns = table["columns"]
+    rows = [[shown_cell(row[column["key"]], column) for column in columns] for row in table["rows"]]
+    headings = [column["title"] for column in columns]
+    if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) > _NARROW:
+        headings = [heading.replace(" ", "\n") for heading in headings]  # one word per line
+    drawn = Drawn(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading, column in zip(headings, columns, strict=True):
+        drawn.add_column(heading, justify="left" if column["kind"] == "text" else "right", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*row)
+    console = Console(highlight=False, width=_WIDTH)
+    with console.capture() as text:
+        console.print(drawn)
+    return text.get().removesuffix("\n")
+
+
+# Values of options
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
@@ -84,36 +182,7 @@ def value(text: str) -> Any:
     return {"true": True, "false": False}.get(text, text)
 
 
-# Options of which a command gets those that were given, in one mapping: placeholder (none of a flag),
-# parser and help.
-Table: TypeAlias = Mapping[str, tuple[str, Callable[[str], Any] | None, str]]
-
-_READING: Table = {
-    "format": ("|".join(FORMATS), None, "Files: format, if the suffix does not say it."),
-    "test": ("PATH", None, "Files: a second one, the test set that belongs to the first."),
-    "text": ("LIST", names, "Texts: their column; several are joined (default: guessed, and shown)."),
-    "tags": ("LIST", value, "Tables: the column that lists tags or labels, or columns of 0 and 1."),
-    "tag_separator": ("TEXT", None, "Tables: what separates tags (guessed, too)."),
-    "labels": ("LIST|N", value, "Numbers: names of the label columns; N or -N for the first or last N."),
-    "ignore": ("LIST", names, "Numbers: columns to leave out."),
-    "delimiter": ("CHAR", None, "CSV: what separates cells (default: seen from the first rows)."),
-    "read": ("KEY=VALUE", None, "More of how files are read, such as n_features=1000; may come again."),
-    "data_home": ("DIR", None, _HOME),
-}
-_TEXTS = ("name", "xml", "feature_names", "label_names")
-
-
-def _settings(given: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of ``--read``; which there are, the readers know."""
-    found = {}
-    for setting in given:
-        key, _, text = setting.partition("=")
-        if not text:
-            raise ValueError(f"--read {setting} has no value. Write for example --read n_features=1000.")
-        found[key] = names(text) if key == "features" else text if key in _TEXTS else value(text)
-        if isinstance(found[key], str) and key not in _TEXTS:
-            raise ValueError(f"--read {setting}: {text!r} is neither a number nor true or false. Correct it.")
-    return found
+# Data
 
 
 @dataclass(frozen=True)
@@ -122,6 +191,17 @@ class Data:
 
     paths: tuple[str, ...]
     reading: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Data:
+        """Return what the options of `DATA` say; which settings ``--read`` may have, the readers know."""
+        reading = {**given}
+        for setting in reading.pop("read", ()):
+            key, _, text = setting.partition("=")
+            if not text:
+                raise ValueError(f"--read {setting} has no value. Write for example --read n_features=1000.")
+            reading[key] = names(text) if key == "features" else value(text)
+        return cls(tuple(reading.pop("source")), reading)
 
     @property
     def name(self) -> str:
@@ -146,58 +226,72 @@ class Data:
         return replace(self, reading={**options, **self.reading})
 
 
-def takes_data(
+def sources(
     metavar: str = "NAME|PATH",
     words: str = "A dataset that lrml knows, or a data file; several are read as one.",
-    **tables: Table,
-) -> Callable[[Any], Callable[..., Any]]:
-    """Give a command an argument and the options about data, as its parameter ``data``.
+) -> Table:
+    """Return the argument that names data, for a table."""
+    return {"source": Annotated[list[str], typer.Argument(metavar=metavar, help=words)]}
 
-    Its parameter of the name of a table gets a dict of the options there that were given.
+
+_FROM = "Files: format, if the suffix does not say it."
+_READ = "More of how files are read, such as n_features=1000; may come again."
+DATA: Table = {
+    **sources(),
+    "format": Annotated[str | None, typer.Option("--from", metavar="|".join(FORMATS), help=_FROM)],
+    "test": optional("PATH", "Files: a second one, the test set that belongs to the first."),
+    "text": optional("LIST", "Texts: their column; several are joined (default: guessed, and shown).", names),
+    "tags": optional("LIST", "Tables: the column that lists tags or labels, or columns of 0 and 1.", value),
+    "tag_separator": optional("TEXT", "Tables: what separates tags (guessed, too)."),
+    "labels": optional("LIST|N", "Numbers: the label columns; N or -N for the first or last N.", value),
+    "ignore": optional("LIST", "Numbers: columns to leave out.", names),
+    "delimiter": optional("CHAR", "CSV: what separates cells (default: seen from the first rows)."),
+    "read": Annotated[list[str] | None, option("KEY=VALUE", _READ)],
+    "data_home": DataHome,
+}
+
+
+def command(**tables: Table) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Make a function a command, which prints the document and the parts that it returns, if any.
+
+    Its parameters are the options; one with the name of a table gets a dict of the options there that were
+    given, and ``data`` the `Data` that they select.
     """
-    source = Annotated[list[str], typer.Argument(metavar=metavar, help=words)]
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        parameters = []
-        for name, own in inspect.signature(command, eval_str=True).parameters.items():
-            if name == "data":
-                parameters.append(_parameter("source", source, inspect.Parameter.empty))
-            elif name in tables:
-                parameters += _parameters(tables[name])
+    def decorate(function: Callable[..., Any]) -> Callable[..., None]:
+        own = inspect.signature(function, eval_str=True).parameters
+        listed: dict[str, tuple[Any, Any]] = {}
+        last: dict[str, tuple[Any, Any]] = {}
+        for name, parameter in own.items():
+            if name in tables:
+                some = {key: (kind, None) for key, kind in tables[name].items()}
+                if name == "data":  # whose options come last
+                    listed["source"], last = (some.pop("source")[0], inspect.Parameter.empty), some
+                    continue
+                listed |= some
             else:
-                parameters.append(_parameter(name, own.annotation, own.default))
-        parameters += _parameters(_READING)
+                listed[name] = parameter.annotation, parameter.default
+        listed = {**listed, **last}
+        listed.setdefault("as_json", (Json, False))
 
-        @functools.wraps(command)
-        def run(source: list[str], **given: Any) -> Any:
-            def taken(table: Table) -> dict[str, Any]:
-                return {key: one for key in table if (one := given.pop(key, None)) is not None}
+        @functools.wraps(function)
+        def run(**given: Any) -> None:
+            as_json = given["as_json"] if "as_json" in own else given.pop("as_json")
+            for name, table in tables.items():
+                found = {key: one for key in table if (one := given.pop(key)) is not None}
+                given[name] = Data.of(found) if name == "data" else found
+            if (told := function(**given)) is not None:
+                answer(*told, as_json=as_json)
 
-            reading = taken(_READING)
-            chosen = {name: taken(table) for name, table in tables.items()}
-            with user_errors():
-                reading |= _settings(reading.pop("read", ()))
-                return command(data=Data(tuple(source), reading), **chosen, **given)
-
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        parameters = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=usual)
+            for name, (kind, usual) in listed.items()
+        ]
+        run.__annotations__ = {name: kind for name, (kind, _) in listed.items()}
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return run
 
     return decorate
-
-
-def _parameters(table: Table) -> list[inspect.Parameter]:
-    found = []
-    for key, (metavar, parse, words) in table.items():
-        flag = {"format": "--from"}.get(key, f"--{key.replace('_', '-')}")
-        kind: Any = list[str] if key == "read" else str if metavar else bool
-        details: Any = {"metavar": metavar, "parser": parse} if metavar else {}
-        found.append(_parameter(key, Annotated[kind | None, typer.Option(flag, help=words, **details)]))
-    return found
-
-
-def _parameter(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def check_output(

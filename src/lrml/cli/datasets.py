@@ -11,16 +11,18 @@ import typer
 import lrml.datasets
 from lrml._shown import counted
 from lrml.cli._options import (
+    DATA,
     CommandError,
     Data,
     DataHome,
     Force,
     Json,
+    advise,
+    answer,
     check_output,
+    command,
     one_of,
     option,
-    takes_data,
-    user_errors,
 )
 from lrml.datasets import FORMATS, dataset_status, mulan_entries
 
@@ -38,16 +40,15 @@ _LEGEND = (
 
 
 @app.callback(invoke_without_command=True)
-@user_errors()
-def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: Json = False) -> None:
+@command()
+def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: Json = False) -> Any:
     """List, describe, fetch and convert datasets, and make examples.
 
     Without an action: list the datasets that lrml knows by name, and where they are.
     """
     if context.invoked_subcommand is not None:  # options that stand before the action are meant for it
         context.default_map = {context.invoked_subcommand: {"data_home": data_home, "as_json": as_json}}
-        return
-    from lrml.cli._console import answer
+        return None
     from lrml.report import column
 
     records = []
@@ -62,14 +63,13 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
     columns = [column("name", "name"), column("domain", "domain")]
     columns += [*(column(key, key, "integer") for key in numbers), column("status", "status")]
     table = {"title": "Datasets", "columns": columns, "rows": records}
-    answer(records, table, *(f" {line}" for line in _LEGEND), as_json=as_json)
+    return records, table, *(f" {line}" for line in _LEGEND)
 
 
 @app.command()
-@takes_data()
-def describe(data: Data, as_json: Json = False) -> None:
+@command(data=DATA)
+def describe(data: Data) -> Any:
     """Print the statistics of a dataset or file."""
-    from lrml.cli._console import answer
     from lrml.paper import published_table1
     from lrml.report import column
 
@@ -85,11 +85,11 @@ def describe(data: Data, as_json: Json = False) -> None:
     columns += [column("published", "published", "number")] if published else []
     table = {"title": None, "columns": columns, "rows": rows}
     source = [f"Source: {dataset.provenance}"] if dataset.provenance else []
-    answer(found | {"provenance": dataset.provenance}, table, *source, as_json=as_json)
+    return found | {"provenance": dataset.provenance}, table, *source
 
 
 @app.command()
-@user_errors()
+@command()
 def fetch(
     names: Annotated[
         list[str],
@@ -99,8 +99,6 @@ def fetch(
     as_json: Json = False,
 ) -> None:
     """Get datasets into the cache, and check them."""
-    from lrml.cli._console import advise, answer
-
     records: list[dict[str, Any]] = []
     for name in mulan_entries() if "all" in names else dict.fromkeys(names):
         try:
@@ -125,52 +123,46 @@ def fetch(
 
 
 @app.command()
-@takes_data()
+@command(data=DATA)
 def convert(
     data: Data,
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; others may belong to it.")],
     to: Annotated[str | None, option("|".join(FORMATS), _TO)] = None,
     force: Force = False,
-    as_json: Json = False,
-) -> None:
+) -> Any:
     """Write a dataset in another format.
 
     Features and labels are kept, or texts and tags (several columns of text as one); other columns, such as
     an id, are not. ARFF and npz keep names, and which rows are training rows and which test rows.
     """
-    from lrml.cli._console import advise, answer
-
     files = lrml.datasets.files_of(target, to)
     check_output(files[0], "OUT", force=force, beside=files[1:], other=data.paths)
     dataset = data.open().read()
     lrml.datasets.write_dataset(dataset, target, format=to)
     others = (f"wrote {file}, which belongs to it" for file in files[1:])
     document = {"wrote": [str(file) for file in files], "rows": len(dataset)}
-    answer(document, f"wrote {files[0]}: {counted(len(dataset), 'row')}", *others, as_json=as_json)
     if dataset.n_train and not {"arff", "npz"} & {to, *(suffix[1:] for suffix in files[0].suffixes)}:
         advise(f"the first {dataset.n_train:,d} are training rows, which the file does not say")
+    return document, f"wrote {files[0]}: {counted(len(dataset), 'row')}", *others
 
 
 @app.command()
-@user_errors()
+@command()
 def example(
     files: Annotated[list[str], typer.Argument(metavar="OUT...", help=_EXAMPLES)],
     rows: Annotated[int, option("N", "Texts in each file.")] = 1000,
     seed: Annotated[int, option("N", "Seed of the first file.")] = 0,
     force: Force = False,
-    as_json: Json = False,
-) -> None:
+) -> Any:
     """Make example files of short made-up texts and their tags, to try the other commands.
 
     \b
     For example:
       lrml datasets example articles.csv new.csv
     """
-    from lrml.cli._console import answer
-
     for file in files:
         check_output(file, "OUT", force=force)
     for number, file in enumerate(files):
         lrml.datasets.write_dataset(lrml.datasets.make_tagged_texts(rows, random_state=seed + number), file)
     lines = (f"wrote {file}: {counted(rows, 'text')} with tags" for file in files)
-    answer({"wrote": files, "texts": rows}, *lines, as_json=as_json)
+    return {"wrote": files, "texts": rows}, *lines

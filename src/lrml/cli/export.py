@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lrml.cli._options import Force, Json, Model, check_output, option, user_errors
+from lrml.cli._options import Force, Model, check_output, command, option
 
 
-@user_errors()
+@command()
 def export(
     model: Model,
     out: Annotated[str, typer.Argument(metavar="OUT.onnx", help="The file to write.")],
@@ -20,8 +20,7 @@ def export(
         bool, typer.Option("--no-text", help="Take features, even if the model takes texts.")
     ] = False,
     force: Force = False,
-    as_json: Json = False,
-) -> None:
+) -> Any:
     """Write a model as ONNX, for runtimes without Python.
 
     The graph of a model for texts takes texts, if ONNX operators can cut them into words as the model does.
@@ -34,7 +33,6 @@ def export(
     """
     from lrml import load, to_onnx
     from lrml._files import write_atomically
-    from lrml.cli._console import answer
 
     check_output(out, "OUT.onnx", force=force, other=[model])
     exported = to_onnx(load(model), top_k=top_k, text=not no_text)
@@ -44,4 +42,4 @@ def export(
     names = {side: [one.name for one in every] for side, every in ends.items()}
     lines = (f"{side}: {', '.join(every)}" for side, every in names.items())
     document = {"file": out, "bytes": len(content), **names}
-    answer(document, f"wrote {out}: {len(content):,d} bytes", *lines, as_json=as_json)
+    return document, f"wrote {out}: {len(content):,d} bytes", *lines

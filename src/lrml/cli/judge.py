@@ -4,30 +4,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from lrml._shown import shown
 from lrml.cli._options import (
+    DATA,
     Bootstrap,
     Data,
     Force,
     Html,
-    Json,
     Model,
     Quiet,
     Seed,
+    advise,
     check_output,
+    command,
     names,
     option,
-    takes_data,
-    user_errors,
+    tell_progress,
 )
-from lrml.cli._recipe import METHODS, Recipe, check_method
-
-if TYPE_CHECKING:
-    from lrml.cli._rows import RowsForModel
+from lrml.cli._rows import RowsForModel, opened
+from lrml.cli.learn import METHODS, Recipe, Training, check_method
 
 _METHODS = f"Methods with commas between them, of {', '.join(METHODS)}."
 _EQUAL = "Loss of all methods: squared (default), logistic or squared_hinge."
@@ -36,7 +34,7 @@ _N_WORST, _N_VALUES = 10, 20
 _PAGES = (".html", ".htm")
 
 
-@takes_data()
+@command(data=DATA)
 def evaluate(
     model: Model,
     data: Data,
@@ -45,8 +43,7 @@ def evaluate(
     seed: Annotated[int, option("N", "Seed of the resamples.")] = 0,
     force: Force = False,
     quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
+) -> Any:
     """Judge a model on rows with known labels: metrics with intervals, worst labels and errors, reliability.
 
     The rows must not be those of the training; of a dataset with a split, the test rows are taken. Intervals
@@ -59,8 +56,6 @@ def evaluate(
       lrml evaluate yeast.lrml yeast --html evaluation.html
     """
     from lrml._inner import facts_of, in_words, threshold_of
-    from lrml.cli._console import advise, tell_progress
-    from lrml.cli._rows import RowsForModel, files_of, opened
     from lrml.evaluation import assess
 
     check_output(html, "--html", force=force, suffixes=_PAGES)
@@ -79,15 +74,15 @@ def evaluate(
         verbose=not quiet,
     )
     notes = rows.notes()
-    if summary.get("files") and summary["files"] == files_of(data) and not rows.has_split:
+    if summary.get("files") and summary["files"] == rows.source.files and not rows.has_split:
         notes.append("the model was trained on these rows, so its figures are too good; judge it on others")
     about = [("Model", model), ("Fitted", "; ".join(in_words(facts))), ("Data", data.told)]
     page = found.summary(f"Evaluation of {model}", about=about, model=fitted, X=X) | {"left_out": notes}
     document = {"model": model, "data": data.name, "notes": notes, "fitted": facts, **found.as_dict()}
     labels = "worst" if any(table["id"] == "worst" for table in page["tables"]) else "labels"
-    _show(page, html, document, shown=("metrics", labels, "bands", "reliability"), as_json=as_json)
-    for note in () if as_json else notes:
+    for note in notes:
         advise(f"lrml evaluate: {note}")
+    return document, *_parts(page, html, "metrics", labels, "bands", "reliability")
 
 
 def _methods(text: str) -> list[str]:
@@ -97,7 +92,7 @@ def _methods(text: str) -> list[str]:
     return found
 
 
-@takes_data()
+@command(data=DATA)
 def compare(
     data: Data,
     methods: Annotated[str, option("LIST", _METHODS)] = "lrml,ml-trace,ml-fro",
@@ -108,8 +103,7 @@ def compare(
     seed: Seed = 0,
     force: Force = False,
     quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
+) -> Any:
     """Tune several methods on the same rows, and compare them on others, with paired tests.
 
     Every method is tuned as lrml tune does, on the training rows of DATA, and judged on its test rows. Where
@@ -122,16 +116,15 @@ def compare(
       lrml compare articles.csv --held-out 0.3 --html compared.html
     """
     from lrml._inner import facts_of, in_words, inner_model, threshold_of
-    from lrml.cli._console import tell_progress, warnings_told
-    from lrml.cli._rows import Training, check_share
+    from lrml.core.checks import check_number
     from lrml.evaluation import compare as compared
 
     check_output(html, "--html", force=force, suffixes=_PAGES)
-    check_share("--held-out", held_out)
+    check_number("--held-out", held_out, below=1.0, above=True)
     chosen = _methods(methods)
     source = data.open()
-    training, test = Training.read(source).split(held_out, seed)
-    n_rows = training.n_rows
+    training = Training.read(source, held_out, seed)
+    n_rows, test = training.n_rows, training.test
     n_texts = n_rows if source.roles.kind == "text" else None
     scores, cuts, facts = dict[str, Any](), dict[str, Any](), dict[str, dict[str, Any]]()
     Y: Any = None
@@ -140,12 +133,11 @@ def compare(
         if not quiet:
             tell_progress(f"tuning {name}, {number} of {len(chosen)} methods, on {n_rows:,d} rows")
         start = perf_counter()
-        with warnings_told("lrml compare"):
-            recipe = Recipe(name, {} if loss is None else {"loss": loss})
-            # For few texts: lrml tune takes another loss for many.
-            few = None if n_texts is None else 0
-            estimator = recipe.estimator(search=True, n_texts=few, seed=seed, verbose=not quiet)
-            model = training.fit(estimator)
+        recipe = Recipe(name, {} if loss is None else {"loss": loss})
+        # For few texts: lrml tune takes another loss for many.
+        few = None if n_texts is None else 0
+        estimator = recipe.estimator(search=True, n_texts=few, seed=seed, verbose=not quiet)
+        model = training.fit(estimator)
         facts[name] = {"seconds": round(perf_counter() - start, 3)} | facts_of(model)
         cuts[name] = threshold_of(model)
         inner = inner_model(model, "lrml compare").unnamed()
@@ -164,10 +156,10 @@ def compare(
     about += [(name, "; ".join([*in_words(one), f"{one['seconds']:.1f} s"])) for name, one in facts.items()]
     page = found.summary(f"Methods on {source.name}", about=about)
     document = {"data": data.name, "training_rows": n_rows, "n_rows": Y.shape[0], "models": facts}
-    _show(page, html, document | found.as_dict(), shown=("metrics", "tests"), as_json=as_json)
+    return document | found.as_dict(), *_parts(page, html, "metrics", "tests")
 
 
-@user_errors()
+@command()
 def inspect(
     model: Model,
     label: Annotated[list[str] | None, option("NAME", "Show this label alone; may come again.")] = None,
@@ -177,8 +169,7 @@ def inspect(
     ] = None,
     html: Html = None,
     force: Force = False,
-    as_json: Json = False,
-) -> None:
+) -> Any:
     """Show what a model is, its spectrum with the tail, related labels, and top features of labels.
 
     \b
@@ -187,7 +178,6 @@ def inspect(
       lrml inspect articles.lrml --label astronomy
       lrml inspect articles.lrml --html articles.html
     """
-    from lrml.cli._rows import opened
     from lrml.inspection import describe_model
 
     check_output(html, "--html", force=force, suffixes=_PAGES)
@@ -205,15 +195,11 @@ def inspect(
     about += [("Singular values", f"{spectrum}{', …' if len(sigma) > _N_VALUES else ''}")]
     page = found.summary(f"What {model} has learnt", about=about)
     document = {"model": model, "training": training, **found.as_dict()}
-    _show(page, html, document, shown=[table["id"] for table in page["tables"]], as_json=as_json)
+    return document, *_parts(page, html, *(table["id"] for table in page["tables"]))
 
 
-def _show(
-    page: dict[str, Any], html: str | None, document: Any, *, shown: Sequence[str], as_json: bool
-) -> None:
-    """Write the page if asked to, and print the document, or what the page says, with some of its tables."""
-    from lrml.cli._console import answer
-
+def _parts(page: dict[str, Any], html: str | None, *shown: str) -> list[Any]:
+    """Write the page if asked to, and return what it says, with some of its tables."""
     parts = [f"{name}: {value}" for name, value in page["about"]]
     parts += [
         table | {"rows": table["rows"][:_N_WORST]} if table["id"] == "worst" else table
@@ -226,7 +212,7 @@ def _show(
 
         write_atomically(html, render_html(page).encode())
         parts.append(f"The page is in {html}.")
-    answer(document, *parts, as_json=as_json)
+    return parts
 
 
 def _scored(rows: RowsForModel, tell: Any) -> tuple[Any, Any, Any, Any]:

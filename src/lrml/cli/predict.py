@@ -1,20 +1,32 @@
 """``lrml predict``: the best tags of every row, streamed."""
 
-# ruff: noqa: PLC0415 - help and wrong usage need neither NumPy nor rich
+# ruff: noqa: PLC0415 - help and wrong usage need no NumPy
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lrml._shown import counted, printable
-from lrml.cli._options import Data, Force, Model, check_output, option, takes_data
+from lrml.cli._options import (
+    DATA,
+    Data,
+    Force,
+    Model,
+    advise,
+    check_output,
+    command,
+    option,
+    sources,
+    tell_progress,
+)
+from lrml.cli._rows import RowsForModel, opened
 
 if TYPE_CHECKING:
     from lrml.datasets import Source
@@ -26,7 +38,7 @@ _KEEP = "Tables: repeat this column, such as an id, with the tags of its row; ma
 _TABLES = ("csv", "jsonl", "parquet")
 
 
-@takes_data(metavar="NAME|PATH|-")
+@command(data={**DATA, **sources("NAME|PATH|-")})
 def predict(
     model: Model,
     data: Data,
@@ -37,7 +49,7 @@ def predict(
     keep: Annotated[list[str] | None, option("COLUMN", _KEEP)] = None,
     force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
-) -> None:
+) -> Any:
     """Predict the k best tags of every row, best first, with their scores.
 
     With the logistic loss, scores are probabilities.
@@ -53,8 +65,7 @@ def predict(
       echo "Is there a good telescope for a comet?" | lrml predict articles.lrml -
     """
     from lrml._inner import Prediction
-    from lrml.cli._console import advise, answer, tell_progress
-    from lrml.cli._rows import RowsForModel, opened
+    from lrml.datasets import RecordWriter
 
     check_output(output, "--output", force=force, other=data.paths)
     if output is None and sys.stdout is None:
@@ -69,26 +80,38 @@ def predict(
     if not 1 <= k <= n_labels:
         raise ValueError(f"-k is {k}, and the model has {n_labels} labels. Pass 1 to {n_labels}.")
     kept = [_column(data, name, rows.source) for name in names]
-    tell = None if output is None else tell_progress
-    with _sink(output, k, as_json, names) as write:
+    columns = ["row", *names, "tags", "scores"]
+    out: Any = nullcontext() if output is None else RecordWriter(output, columns, k=k)
+    with out:
+        tell = None if output is None else tell_progress
         for found, *_ in rows.answers(lambda model, X: Prediction.of(model, X, k), tell):
             told = found.scores if found.probabilities is None else found.probabilities
-            reached = found.assigned if threshold is None else told >= threshold
-            cut = assigned or threshold is not None
-            tags, values = (
-                [
-                    row[reach].tolist() if cut else row.tolist()
-                    for row, reach in zip(part, reached, strict=True)
-                ]
-                for part in (found.tags, told)
-            )
-            write(tags, values, list(zip(*map(next, kept), strict=True)))
-    if tell is not None:
-        tell(f"wrote {output}: {counted(rows.n_done, 'row')}")
-        if as_json:
-            answer({"wrote": output, "rows": rows.n_done, "notes": rows.notes()}, as_json=True)
+            reached = told >= (-float("inf") if threshold is None else threshold)
+            reached = found.assigned if assigned and threshold is None else reached
+            records = []
+            for place, cells in enumerate(zip(range(len(told)), *map(next, kept), strict=True)):
+                tags, scores = (part[place][reached[place]].tolist() for part in (found.tags, told))
+                short = [float(f"{score:.7g}") for score in scores]
+                row = rows.n_done + place + 1
+                records.append(dict(zip(columns, (row, *cells[1:], tags, short), strict=True)))
+            if output is not None:
+                out.write(records)
+                continue
+            for record in records:
+                print(json.dumps(record, ensure_ascii=False) if as_json else _line(record))
+            sys.stdout.flush()
     for note in rows.notes():
         advise(f"lrml predict: {note}")
+    if output is None:
+        return None
+    document = {"wrote": output, "rows": rows.n_done, "notes": rows.notes()}
+    return document, f"wrote {output}: {counted(rows.n_done, 'row')}"
+
+
+def _line(record: dict[str, Any]) -> str:
+    _, *kept, tags, scores = record.values()
+    cells = [f"{tag} {score:.3f}" for tag, score in zip(tags, scores, strict=True)]
+    return "\t".join(map(printable, [*kept, *cells]))
 
 
 def _no_table(data: Data) -> ValueError:
@@ -109,32 +132,3 @@ def _column(data: Data, name: str, rows: Source) -> Iterator[list[str]]:
     except ValueError as error:
         raise ValueError(f"--keep: {error}") from error
     return (list(block.texts) for block in source.test.raw_blocks())
-
-
-@contextmanager
-def _sink(
-    output: str | None, k: int, as_json: bool, keep: Sequence[str]
-) -> Iterator[Callable[[Any, Any, Any], None]]:
-    """Yield a function that writes the tags and scores of some rows, and what is kept of them."""
-    if output is not None:
-        from lrml.datasets import PredictionWriter
-
-        with PredictionWriter(output, k=k, keep=keep) as writer:
-            yield writer.write
-        return
-    done = 0
-
-    def write(tags: list[Any], scores: list[list[float]], kept: Sequence[Any]) -> None:
-        nonlocal done
-        for place, (some, values) in enumerate(zip(tags, scores, strict=True)):
-            done += 1
-            own = dict(zip(keep, kept[place], strict=True)) if keep else {}
-            if as_json:
-                found = {"row": done, **own, "tags": some, "scores": [round(value, 6) for value in values]}
-                print(json.dumps(found, ensure_ascii=False))
-            else:
-                cells = (f"{tag} {value:.3f}" for tag, value in zip(some, values, strict=True))
-                print("\t".join(map(printable, [*map(str, own.values()), *cells])))
-        sys.stdout.flush()
-
-    yield write

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lrml._files import writable_folder
-from lrml.cli._options import CommandError, DataHome, Quiet, names, one_of, option, user_errors
+from lrml.cli._options import CommandError, DataHome, Quiet, advise, answer, names, one_of, option
 from lrml.paper import DATASETS, PROTOCOLS, TARGETS
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def _some_of(choices: tuple[str, ...]) -> Any:
     return lambda text: list(map(one_of(choices), names(text)))
 
 
-@user_errors()
 def reproduce(
     target: Annotated[str, _TARGETS] = "all",
     datasets: Annotated[Any, option("LIST", _DATASETS, names)] = None,
@@ -62,7 +61,6 @@ def reproduce(
       lrml reproduce table2 --datasets yeast,bibtex --protocols tuned
     """
     from lrml._progress import progress
-    from lrml.cli._console import advise
     from lrml.datasets import fetch_mulan
     from lrml.paper import is_at_hand, make_plan
     from lrml.report import needed
@@ -107,8 +105,6 @@ def reproduce(
 
 def _tell(plan: Plan, target: str, content: Any, written: Any, folder: Any) -> None:
     """Print the first rows and the short tables, and where everything is."""
-    from lrml.cli._console import answer
-
     printed = _PRINTED + (_PAPER_LAYOUT if target == "table2" else ())
     parts: list[Any] = [f"{row[0]}: {row[1]} (paper: {row[2]})" for row in content["numbers"][1:]]
     parts += [table for table in content["tables"] if table["id"] in printed]

@@ -11,12 +11,13 @@ from typing import Annotated
 import typer
 
 from lrml.cli import INTERRUPTED
-from lrml.cli._options import Json, Model, option, user_errors
+from lrml.cli._options import Json, Model, advise, answer, command, option
+from lrml.cli._rows import opened
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
-@user_errors()
+@command()
 def serve(
     model: Model,
     host: Annotated[
@@ -40,8 +41,6 @@ def serve(
       lrml serve articles.lrml
       lrml serve articles.lrml --host 0.0.0.0 --port 80
     """
-    from lrml.cli._console import advise, answer
-    from lrml.cli._rows import opened
     from lrml.serving import make_app, run_app
 
     fitted, summary = opened(model)

@@ -7,13 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from lrml.cli._options import Data, Force, Json, Seed, check_output, option, takes_data
+from lrml.cli._options import DATA, Data, Force, Seed, check_output, command, option, sources
+from lrml.cli.learn import split_rows
 
 _SHARE = "Share of the rows to judge by; with --group, share of the groups."
 _GROUP = "Tables: rows with the same value in this column stay together, such as those of one author."
 
 
-@takes_data(words="A dataset that lrml knows, or one data file.")
+@command(data={**DATA, **sources(words="A dataset that lrml knows, or one data file.")})
 def split(
     data: Data,
     share: Annotated[float, option("SHARE", _SHARE)] = 0.2,
@@ -21,8 +22,7 @@ def split(
     out: Annotated[str | None, option("DIR", "Folder of the two files (default: that of the data).")] = None,
     seed: Seed = 0,
     force: Force = False,
-    as_json: Json = False,
-) -> None:
+) -> Any:
     """Split the rows of a file at random into two: NAME-train to learn from, NAME-test to judge by.
 
     CSV, TSV, JSONL and .txt files keep all their columns; files of numbers are written in their own format,
@@ -32,12 +32,10 @@ def split(
     For example:
       lrml split articles.csv --share 0.2 --group author
     """
-    from lrml._files import write_atomically
-    from lrml.cli._console import answer
-    from lrml.cli._rows import check_share, split_rows
+    from lrml.core.checks import check_number
     from lrml.datasets import write_dataset
 
-    check_share("--share", share)
+    check_number("--share", share, below=1.0, above=True)
     if len(data.paths) > 1 or "test" in data.reading:
         raise ValueError("lrml split takes one file. Split the others by themselves.")
     source, path = data.open(), Path(data.name)
@@ -57,9 +55,9 @@ def split(
         if records is None:
             write_dataset(rows.rows(places), file)
         else:
-            write_atomically(file, source.written([records[place] for place in places]))
+            source.write([records[place] for place in places], file)
     counts = {str(file): len(places) for file, places in zip(files, parts, strict=True)}
     told = [f"wrote {file}: {n:,d} of {len(rows):,d} rows" for file, n in counts.items()]
     if groups is not None:
         told.append(f"each of the {len(set(groups)):,d} groups of {group} is in one of them")
-    answer({"wrote": counts, "seed": seed}, *told, as_json=as_json)
+    return {"wrote": counts, "seed": seed}, *told

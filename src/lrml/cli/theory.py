@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lrml.cli._options import Data, Json, option, takes_data, value
+from lrml.cli._options import DATA, Data, command, option, value
+from lrml.cli._rows import RowsForModel, opened
+from lrml.cli.learn import Training
 
 if TYPE_CHECKING:
     from lrml import LRML
@@ -17,7 +19,7 @@ _THETA = "Free singular values: a count, a share of the labels such as 0.2, or a
 _HELD_OUT = 0.2
 
 
-@takes_data()
+@command(data=DATA)
 def theory(
     data: Data,
     theta: Annotated[str, option("N|SHARE|auto", _THETA, value)] = "auto",
@@ -26,11 +28,10 @@ def theory(
     raw: Annotated[bool, typer.Option("--raw", help="Leave rows as they are, not of unit length.")] = False,
     draws: Annotated[int, option("N", "Draws of random signs.")] = 20,
     seed: Annotated[int, option("N", "Seed of the signs.")] = 0,
-    as_json: Json = False,
     model: Annotated[
         str | None, option("MODEL", "A model file, in place of a new fit; implies --raw.")
     ] = None,
-) -> None:
+) -> Any:
     """Compute complexities and generalisation bounds on a dataset.
 
     Fit LRML to the training rows and print every bound of lrml.theory for it, beside Monte-Carlo estimates of
@@ -42,8 +43,6 @@ def theory(
     from scipy import sparse
     from sklearn.preprocessing import normalize
 
-    from lrml.cli._console import answer
-    from lrml.cli._rows import RowsForModel, Training, opened
     from lrml.theory import bound_report
 
     if model is None:
@@ -66,12 +65,11 @@ def theory(
     known = {key: getattr(fitted, f"{key}_", getattr(fitted, key, None)) for key in ("alpha", "ridge")}
     given = {"theta": report.facts["theta"]} | {key: one for key, one in known.items() if one is not None}
     words = ", ".join(f"{key} {one:.4g}" for key, one in given.items())
-    answer(
+    return (
         {"dataset": name, "model": given, "facts": report.facts, "bounds": report.rows},
         f"{type(fitted).__name__} on {name}: {words}.",
         str(report),
         "A bound of 1 or more says nothing about a loss in [0, 1]. docs/theory.md explains the rows.",
-        as_json=as_json,
     )
 
 

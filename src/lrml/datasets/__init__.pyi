@@ -12,7 +12,7 @@ from ._lines import FORMATS, DatasetFormatError
 from ._roles import Roles
 from ._source import Source, open_source, read_dataset
 from ._synthetic import make_tagged_texts
-from ._write import PredictionWriter, files_of, write_dataset
+from ._write import RecordWriter, files_of, write_dataset
 
 __all__ = [
     "FORMATS",
@@ -20,7 +20,7 @@ __all__ = [
     "Dataset",
     "DatasetFormatError",
     "NumberedNames",
-    "PredictionWriter",
+    "RecordWriter",
     "Roles",
     "Source",
     "TextDataset",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import bz2
 import codecs
-import csv
 import gzip
-import io
 import lzma
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, reduce
 from itertools import islice
@@ -163,13 +161,6 @@ def decoded(path: str | os.PathLike[str], number: int, line: bytes) -> str:
         found = line[max(error.start - 20, 0) : error.start + 20]
         message = f"{found!r} is not text in UTF-8. Save the file in that encoding."
         raise DatasetFormatError.at(path, number, message) from error
-
-
-def csv_line(cells: Iterable[Any], delimiter: str = ",") -> str:
-    """Return a row of CSV with one line end, and quotes around lone carriage returns."""
-    line = io.StringIO(newline="")
-    csv.writer(line, delimiter=delimiter).writerow(cells)
-    return f"{line.getvalue()[:-2]}\n"
 
 
 def format_of(path: str | os.PathLike[str], chosen: str | None) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lrml._shown import shown
+from lrml.core.checks import check_integer
 from lrml.datasets._dataset import Columns, Dataset, NumberedNames, csr_of, place_twice
 from lrml.datasets._lines import FileReader, Row, decoded, numbered_lines, significant_lines
 from lrml.datasets._roles import Roles
@@ -56,7 +57,8 @@ class PairReader(FileReader):
         given = {"feature_names": feature_names, "label_names": label_names}
         super().__init__(path, roles, header=header, n_features=n_features, n_labels=n_labels, **given)
         self.roles, self._header = replace(roles, kind="numbers"), header
-        widths: Any = [n_features, n_labels]
+        sizes = {"n_features": n_features, "n_labels": n_labels}
+        widths: Any = [one if one is None else check_integer(key, one, 0) for key, one in sizes.items()]
         if header:
             _, first = next(numbered_lines(path), (1, b""))
             match = _HEADER.fullmatch(first)

@@ -13,6 +13,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from lrml._shown import did_you_mean, shortened, shown
+from lrml.core.checks import check_flag
 from lrml.datasets._lines import DatasetFormatError
 
 _TEXT_NAMES, _SHORT_TEXT_NAMES, _TAG_NAMES = (
@@ -84,6 +85,8 @@ class Roles:
             object.__setattr__(self, key, value)
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise ValueError(f'delimiter is {shown(self.delimiter)}. Pass one character, such as ";".')
+        if self.zero_based is not None:
+            check_flag("zero_based", self.zero_based)
         if self.tag_separator == "":
             raise ValueError('tag_separator is empty. Pass what stands between two tags, such as ",".')
 
@@ -107,8 +110,7 @@ class Roles:
     def explain(self) -> list[str]:
         """Return a line for people about each role, such as ``text: column "body" (by its name)``."""
         if self.format not in ("csv", "jsonl", "parquet"):
-            whole = "text: each line of the file" if self.kind == "text" else f"numbers: {self.format}"
-            return [whole, "tags: none"] if self.kind == "text" and not self.has_labels else [whole]
+            return ["text: each line of the file", "tags: none"] if self.format == "text" else []
         why = {key: f" ({reason})" for key, reason in self.reasons.items()} | {"": ""}
         text, tags = (why[key if key in why else ""] for key in ("text", "tags"))
         lines = []

@@ -29,6 +29,7 @@ from lrml.datasets._lines import DatasetFormatError, format_of, numbered_lines
 from lrml.datasets._pairs import PairReader, is_xmc_header
 from lrml.datasets._roles import Roles
 from lrml.datasets._tables import CsvReader, FolderReader, JsonLines, ParquetReader, PlainText
+from lrml.datasets._write import RecordWriter
 
 _NAMES = ("feature_names", "label_names")
 _READERS: dict[str, tuple[Any, tuple[str, ...]]] = {  # and the options that are theirs
@@ -159,14 +160,27 @@ class Source:
 
     def records(self) -> list[dict[str, Any]] | None:
         """Return the rows of a CSV, JSON lines or text file with all columns that they have there."""
-        if not hasattr(self._readers[0], "written"):
+        if not hasattr(self._readers[0], "dialect"):
             return None
         return [record for reader in self._readers for _, record in reader.records()]
 
-    def written(self, records: list[dict[str, Any]]) -> bytes:
-        """Return the content of a file with some of the `records`, of the same format."""
-        # Half a letter, which only JSON can hold, becomes its escape there.
-        return "".join(self._readers[0].written(records)).encode(errors="backslashreplace")
+    def write(self, records: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> None:
+        """Write some of the `records` to a file of the same format."""
+        kind, dialect = self.roles.format, self._readers[0].dialect
+        with RecordWriter(path, list(records[0]), format=kind, **dialect) as out:
+            out.write(records)
+
+    @property
+    def files(self) -> list[list[Any]]:
+        """Name, size and time of change of each file, by which they are known again."""
+        return [[path.name, *state] for path, state in self._states.items()]
+
+    def reading(self) -> dict[str, Any]:
+        """Return how later files are to be read: columns by name, and numbers from where these began."""
+        kept: dict[str, Any] = self.roles.kept()
+        if kept.get("format") == "svmlight":
+            kept["zero_based"] = getattr(self.columns.features, "start", 0) == 0
+        return kept
 
     @property
     def train(self) -> Source:
@@ -222,14 +236,12 @@ def _state(path: str | os.PathLike[str]) -> tuple[int, int]:
 class AlignedSource:
     """Rows in the columns of a model, in blocks: matched by name where both sides have names, else by number.
 
-    What the model does not know is left out, and counted by name in ``unknown_features`` and
-    ``unknown_labels``, in how many cells.
+    What the model does not know is left out, and counted by name in ``unknown``, in how many cells.
     """
 
     def __init__(self, source: Source, columns: Columns) -> None:
         self.source, self.columns, self.roles = source, columns, source.roles
-        self.unknown_features: Counter[str] = Counter()
-        self.unknown_labels: Counter[str] = Counter()
+        self.unknown: dict[str, Counter[str]] = {"feature": Counter(), "label": Counter()}
         self._first: int | None = None  # from where numbered features are counted
 
     def __iter__(self) -> Iterator[tuple[Any, sparse.csr_array | None]]:
@@ -240,7 +252,7 @@ class AlignedSource:
             Y = None
             if block.Y is not None and labels is not None:
                 Y = block.Y if isinstance(block, TextDataset) else block.targets
-                Y = _known(sparse.csr_array(Y), block.label_names, labels, self.unknown_labels)
+                Y = _known(sparse.csr_array(Y), block.label_names, labels, self.unknown["label"])
             yield X, Y
 
     def _features(self, block: Dataset) -> Any:
@@ -263,7 +275,7 @@ class AlignedSource:
                 f"{self.source.name!r} {which}{more}, but the model needs all of its {len(wanted)} features. "
                 "Check the columns and their names."
             )
-        return _known(block.X, names, wanted, self.unknown_features)
+        return _known(block.X, names, wanted, self.unknown["feature"])
 
 
 def _known(matrix: Any, names: Sequence[str], wanted: Sequence[str], unknown: Counter[str]) -> Any:

@@ -25,7 +25,6 @@ from lrml.datasets._lines import (
     DatasetFormatError,
     FileReader,
     Row,
-    csv_line,
     damage_told,
     decoded,
     numbered_lines,
@@ -258,9 +257,13 @@ class ParquetReader(TableReader):
 
 
 class LineReader(TableReader):
-    """Reads a table line by line; its first lines say which column is what."""
+    """Reads a table line by line; its first lines say which column is what.
+
+    ``dialect`` is what `RecordWriter` has to know to write such a file.
+    """
 
     _n_sample = _SAMPLE_ROWS
+    dialect: Any = {}  # noqa: RUF012
 
     def _found(self, roles: Roles) -> Roles:
         self._rest: Iterator[Row] | None = numbered_lines(self.path, self._stream)
@@ -273,10 +276,6 @@ class LineReader(TableReader):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_head": [], "_rest": None}  # another process opens the file anew
-
-    def written(self, records: list[dict[str, Any]]) -> Iterator[str]:
-        """Yield the lines of a file with these records, as this one has them."""
-        raise NotImplementedError
 
     def _lines(self) -> Iterator[Row]:
         """Return all lines; the first time those that were read to find the roles need no other opening."""
@@ -298,9 +297,6 @@ class PlainText(LineReader):
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for line, text in self._lines():
             yield line, {"": decoded(self.path, line, text).rstrip("\r\n")}
-
-    def written(self, records: list[dict[str, Any]]) -> Iterator[str]:
-        return (f"{record['']}\n" for record in records)
 
 
 class JsonLines(LineReader):
@@ -330,15 +326,16 @@ class JsonLines(LineReader):
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         return self._objects(self._lines())
 
-    def written(self, records: list[dict[str, Any]]) -> Iterator[str]:
-        return (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-
 
 class CsvReader(LineReader):
     """Reads CSV with a header, or without one Annif's texts and addresses of subjects."""
 
     has_numbers = True
     _quoting: Any = csv.QUOTE_MINIMAL
+
+    @property
+    def dialect(self) -> dict[str, Any]:
+        return {"header": bool(self.header_line), "delimiter": self.delimiter, "quoting": self._quoting}
 
     def _roles_of(self, head: list[Row], roles: Roles) -> Roles:
         usual = "\t" if Path(plain_name(self.path)).suffix.lower() == ".tsv" else ","
@@ -388,10 +385,6 @@ class CsvReader(LineReader):
                 message = f"There are {len(cells)} cells, but {width} in the header. Complete the row."
                 raise self.error(line, message)
             yield line, dict(zip(self.names, cells, strict=True))
-
-    def written(self, records: list[dict[str, Any]]) -> Iterator[str]:
-        rows = [self.names] if self.header_line else []
-        return (csv_line(row, self.delimiter) for row in [*rows, *(record.values() for record in records)])
 
     def line_of(self, row: int) -> int:
         return self.header_line + row + 1

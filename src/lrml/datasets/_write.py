@@ -1,15 +1,17 @@
-"""Writers of datasets, and of predicted tags block by block; a file appears whole or not at all."""
+"""Writers of datasets, and of records block by block; a file appears whole or not at all."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain, pairwise, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -18,7 +20,7 @@ from scipy import sparse
 from lrml._files import atomic_file, output_errors, staged_file
 from lrml._shown import shown
 from lrml.datasets._dataset import Dataset, TextDataset
-from lrml.datasets._lines import FORMATS, compressor, csv_line, format_of, plain_name, stem_of
+from lrml.datasets._lines import FORMATS, compressor, format_of, plain_name, stem_of
 from lrml.datasets._tables import import_pyarrow
 
 _ROWS = 256  # that are converted to text at a time
@@ -37,28 +39,32 @@ def write_dataset(
     """
     kind = format_of(path, format)
     kind = "xmc" if kind == "text" else kind
-    if isinstance(dataset, TextDataset):
-        lines: Any = {"csv": _csv_lines, "jsonl": _json_lines}.get(kind)
-    else:
-        lines = {"arff": _arff_lines, "xmc": _xmc_lines, "svmlight": _svmlight_lines}.get(kind)
-        if kind == "npz":
-            dataset.save(path)
-            return [Path(path)]
-    if lines is None:
-        what = "csv or jsonl" if isinstance(dataset, TextDataset) else "npz, arff, xmc or svmlight"
+    texts = isinstance(dataset, TextDataset)
+    if kind not in (("csv", "jsonl") if texts else ("npz", *_LINES)):
+        what = "csv or jsonl" if texts else "npz, arff, xmc or svmlight"
         raise ValueError(f"{what} can hold this dataset, but {os.fspath(path)!r} is to be {kind}.")
-    if isinstance(dataset, Dataset):
-        _check(dataset, kind)
     files = files_of(path, kind)
-    with ExitStack() as stack:
-        streams = [stack.enter_context(atomic_file(file)) for file in reversed(files)][::-1]
-        with compressor(path, streams[0]) as out:
-            for line in lines(dataset, path):
-                out.write(line.encode())
-        if len(files) > 1:
-            names = "".join(f"<label name={quoteattr(name)}></label>\n" for name in dataset.label_names)
-            head = '<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n'
-            streams[1].write(f"{head}{names}</labels>\n".encode())
+    if isinstance(dataset, TextDataset):
+        columns = ["text"] if dataset.tags is None else ["text", "tags"]
+        separator = ";" if kind == "csv" else None
+        wrong = next((tag for tag in dataset.label_names if separator and separator in tag), None)
+        if wrong is not None:
+            raise ValueError(f'Tag {shown(wrong)} has a ";", which separates tags. Write JSON lines instead.')
+        with RecordWriter(path, columns, format=kind) as out:
+            for text, tags in zip(dataset.texts, dataset.tags or repeat(())):  # noqa: B905
+                listed = separator.join(tags) if separator else list(tags)
+                out.write([dict(zip(columns, (text, listed), strict=False))])
+    elif kind == "npz":
+        dataset.save(path)
+    else:
+        _check(dataset, kind)
+        with ExitStack() as stack:
+            streams = [stack.enter_context(atomic_file(file)) for file in reversed(files)][::-1]
+            with compressor(path, streams[0]) as compressed:
+                for line in _LINES[kind](dataset):
+                    compressed.write(line.encode())
+            if len(files) > 1:
+                streams[1].write("".join(_xml_lines(dataset)).encode())
     return files
 
 
@@ -100,7 +106,7 @@ def _number(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def _arff_lines(dataset: Dataset, path: Any) -> Iterator[str]:
+def _arff_lines(dataset: Dataset) -> Iterator[str]:
     d, n_labels = dataset.shape[1:]
     split = "" if dataset.n_train is None else f" -split-number {dataset.n_train}"
     yield f"@relation {_quoted(f'{dataset.name}: -C -{n_labels}{split}')}\n\n"
@@ -127,12 +133,12 @@ def _quoted(name: str) -> str:
     return mark + name.translate(escapes) + mark
 
 
-def _xmc_lines(dataset: Dataset, path: Any) -> Iterator[str]:
+def _xmc_lines(dataset: Dataset) -> Iterator[str]:
     yield "{} {} {}\n".format(*dataset.shape)
     yield from _pair_lines(dataset, 0, "")
 
 
-def _svmlight_lines(dataset: Dataset, path: Any) -> Iterator[str]:
+def _svmlight_lines(dataset: Dataset) -> Iterator[str]:
     # Readers skip blank lines, so a row without anything has a 0.
     return _pair_lines(dataset, 1, " 1:0")
 
@@ -144,104 +150,105 @@ def _pair_lines(dataset: Dataset, first: int, empty: str) -> Iterator[str]:
         yield (f"{ids} {pairs}".rstrip() or empty) + "\n"
 
 
-def _json_lines(dataset: TextDataset, path: Any) -> Iterator[str]:
-    for text, tags in zip(dataset.texts, dataset.tags or repeat(None)):  # noqa: B905
-        record = {"text": text} | ({} if tags is None else {"tags": list(tags)})
-        yield json.dumps(record, ensure_ascii=False) + "\n"
+def _xml_lines(dataset: Dataset) -> Iterator[str]:
+    yield '<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">\n'
+    yield from (f"<label name={quoteattr(name)}></label>\n" for name in dataset.label_names)
+    yield "</labels>\n"
 
 
-def _csv_lines(dataset: TextDataset, path: Any) -> Iterator[str]:
-    wrong = next((tag for tag in dataset.label_names if ";" in tag), None)
-    if wrong is not None:
-        raise ValueError(f'The tag {shown(wrong)} has a ";", which separates tags. Write JSON lines instead.')
-    delimiter = "\t" if Path(plain_name(path)).suffix.lower() == ".tsv" else ","
-    yield csv_line(["text"] if dataset.tags is None else ["text", "tags"], delimiter)
-    for text, tags in zip(dataset.texts, dataset.tags or repeat(None)):  # noqa: B905
-        yield csv_line([text] if tags is None else [text, ";".join(tags)], delimiter)
+_LINES = {"arff": _arff_lines, "xmc": _xmc_lines, "svmlight": _svmlight_lines}
 
 
-class PredictionWriter:
-    """Writes tags with scores, block by block, to a file that appears whole or not at all.
+class RecordWriter:
+    """Writes records to a CSV, JSON lines, text or Parquet file, which appears whole or not at all.
 
     Use it in a ``with`` statement: the file gets its name when the statement ends without an error; till then
-    an older file of that name stays. It is CSV (columns ``row``, ``tag_1``, ``score_1``, ..., ``score_k``),
-    JSON lines (``{"row": 1, "tags": [...], "scores": [...]}``) or Parquet (``row``, and lists), as the suffix
-    says. ``keep`` names more columns, after ``row``: texts, which are given with each block, row by row.
+    an older file of that name stays. Records are dicts with the same keys, ``columns``. With ``k``, the last
+    two are lists of tags and of their scores, at most so many; CSV has ``tag_1``, ``score_1``, ... instead.
+    Parquet is for them only: before the lists stand ``row``, an integer, and texts.
 
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from lrml.datasets import PredictionWriter
+    >>> from lrml.datasets import RecordWriter
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "tags.csv")
-    ...     with PredictionWriter(path, k=2) as out:
-    ...         out.write([["red", "round"], ["soft"]], [[0.9, 0.5], [0.75]])
+    ...     with RecordWriter(path, ["row", "tags", "scores"], k=2) as out:
+    ...         out.write([{"row": 1, "tags": ["red", "round"], "scores": [0.9, 0.5]}])
+    ...         out.write([{"row": 2, "tags": ["soft"], "scores": [0.75]}])
     ...     print(path.read_text())
     row,tag_1,score_1,tag_2,score_2
     1,red,0.9,round,0.5
     2,soft,0.75,,
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, k: int = 5, keep: Sequence[str] = ()) -> None:
-        self._path, self._k, self._row = path, k, 0
-        self._keep, self._stack = keep, ExitStack()
-        suffix = Path(plain_name(path)).suffix.lower()
-        kinds = {end: kind for kind in ("csv", "jsonl", "parquet") for end in FORMATS[kind]}
-        self._kind = kinds.get(suffix)
-        if self._kind is None:
-            raise ValueError(
-                f"Predictions are written as .csv, .jsonl or .parquet, but {os.fspath(path)!r} is none of "
-                "these. Choose another name."
-            )
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        columns: Sequence[str],
+        *,
+        format: str | None = None,
+        k: int | None = None,
+        header: bool = True,
+        delimiter: str | None = None,
+        quoting: Any = csv.QUOTE_MINIMAL,
+    ) -> None:
+        suffix, possible = Path(plain_name(path)).suffix.lower(), ("csv", "jsonl", "parquet" if k else "text")
+        kind = format or next((one for one in possible if suffix in FORMATS[one]), None)
+        if kind not in possible:
+            ends = ", ".join(FORMATS[one][0] for one in possible)
+            raise ValueError(f"{os.fspath(path)!r} is none of {ends}, which hold rows. Choose another name.")
+        delimiter = delimiter or ("\t" if suffix == ".tsv" else ",")
+        self._path, self._columns, self._kind, self._k = path, list(columns), kind, k
+        self._dialect: Any = {"delimiter": delimiter, "quoting": quoting}
+        self._has_header, self._stack = header and kind == "csv", ExitStack()
 
-    def __enter__(self) -> PredictionWriter:
+    def __enter__(self) -> Self:
         with output_errors(self._path):
             stream = self._stack.enter_context(staged_file(self._path))
-            if self._kind == "parquet":
-                arrow = import_pyarrow()
-                lists = {"tags": arrow.list_(arrow.string()), "scores": arrow.list_(arrow.float64())}
-                columns = {"row": arrow.int64()} | dict.fromkeys(self._keep, arrow.string())
-                schema = arrow.schema(columns | lists)
-                self._out: Any = self._stack.enter_context(arrow.parquet.ParquetWriter(stream, schema))
+            if self._kind != "parquet":
+                self._out: Any = self._stack.enter_context(compressor(self._path, stream))
             else:
-                self._out = self._stack.enter_context(compressor(self._path, stream))
-            if self._kind == "csv":
-                names = (f"{what}_{place}" for place in range(1, self._k + 1) for what in ("tag", "score"))
-                self._out.write(csv_line(["row", *self._keep, *names]).encode())
+                arrow = import_pyarrow()
+                lists = arrow.list_(arrow.string()), arrow.list_(arrow.float64())
+                types = [arrow.int64(), *[arrow.string()] * (len(self._columns) - 3), *lists]
+                schema = arrow.schema(list(zip(self._columns, types, strict=True)))
+                self._out = self._stack.enter_context(arrow.parquet.ParquetWriter(stream, schema))
+            if self._has_header:
+                pairs = [f"{what}_{n}" for n in range(1, (self._k or 0) + 1) for what in ("tag", "score")]
+                names = [*self._columns[:-2], *pairs] if self._k else self._columns
+                self._out.write(self._row(names).encode())
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         with output_errors(self._path):
             self._stack.__exit__(kind, error, trace)
 
-    def write(self, labels: Any, scores: Any, kept: Sequence[Sequence[str]] = ()) -> None:
-        """Write tags of the next rows, best first, their scores, as lists or arrays, and what is kept."""
-        tags, values = (part.tolist() if hasattr(part, "tolist") else part for part in (labels, scores))
-        rows: list[dict[str, Any]] = [
-            {"row": self._row + number, **dict(zip(self._keep, cells, strict=True))}
-            | {"tags": list(some), "scores": list(found)}
-            for number, (some, found, cells) in enumerate(
-                zip(tags, values, kept if self._keep else [()] * len(tags), strict=True), start=1
-            )
-        ]
-        self._row += len(rows)
+    def write(self, records: Sequence[dict[str, Any]]) -> None:
+        """Write the next records."""
         with output_errors(self._path):
             if self._kind == "parquet":
-                rows = [row | {"tags": list(map(str, row["tags"]))} for row in rows]
-                self._out.write(import_pyarrow().Table.from_pylist(rows, schema=self._out.schema))
-            else:
-                self._out.write("".join(map(self._csv if self._kind == "csv" else _json, rows)).encode())
+                tags = self._columns[-2]  # which may be numbers
+                named = [record | {tags: list(map(str, record[tags]))} for record in records]
+                self._out.write(import_pyarrow().Table.from_pylist(named, schema=self._out.schema))
+            else:  # half a letter becomes its escape
+                self._out.write("".join(map(self._line, records)).encode(errors="backslashreplace"))
 
-    def _csv(self, row: dict[str, Any]) -> str:
-        *first, tags, scores = row.values()
+    def _line(self, record: dict[str, Any]) -> str:
+        if self._kind == "jsonl":
+            return json.dumps(record, ensure_ascii=False) + "\n"
+        if self._kind == "text":
+            return "{}\n".format(*record.values())
+        if self._k is None:
+            return self._row(record.values())
+        *cells, tags, scores = record.values()
         if len(tags) > self._k:
-            raise ValueError(
-                f"Row {row['row']} has {len(tags)} tags, more than k={self._k}. Pass a larger k."
-            )
-        cells = chain.from_iterable((tag, f"{score:.6g}") for tag, score in zip(tags, scores, strict=True))
-        return csv_line([*first, *cells, *[""] * (2 * (self._k - len(tags)))])
+            raise ValueError(f"There are {len(tags)} tags, more than k={self._k}. Pass a larger k.")
+        pairs = chain.from_iterable(zip(tags, scores, strict=True))
+        return self._row([*cells, *pairs, *[""] * (2 * (self._k - len(tags)))])
 
-
-def _json(row: dict[str, Any]) -> str:
-    rounded = [float(f"{score:.6g}") for score in row["scores"]]
-    return json.dumps(row | {"scores": rounded}, ensure_ascii=False) + "\n"
+    def _row(self, cells: Iterable[Any]) -> str:
+        """Return a row of CSV with one line end, and quotes around lone carriage returns."""
+        line = io.StringIO(newline="")
+        csv.writer(line, **self._dialect).writerow(cells)
+        return f"{line.getvalue()[:-2]}\n"
