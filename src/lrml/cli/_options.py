@@ -117,11 +117,12 @@ def answer(document: Any, *parts: Any, as_json: bool) -> None:
         if isinstance(part, str):
             print(_wrapped(part, sys.stdout))
             continue
+        drawn = _drawn(part)
         if part["title"]:
             typer.secho(part["title"], bold=True)
         if part.get("caption"):
             print(_wrapped(part["caption"], sys.stdout))
-        print(_drawn(part))
+        print(drawn)
 
 
 def _drawn(table: dict[str, Any]) -> str:
