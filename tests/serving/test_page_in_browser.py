@@ -53,7 +53,7 @@ def test_a_person_pastes_a_text_and_sees_tags_and_what_spoke_for_them(
     visit = Visit(browser, server[0], size, scheme)
     page = visit.page
     assert page.locator("h1").text_content() == "Tags for a text"
-    assert "TextTagger with MLFro" in page.locator("#about").text_content().replace("\u00a0", " ")
+    assert "TextTagger · MLFro: squared loss, alpha 0.3" in page.locator("#about").text_content()
     visit.ask(TEXT)
     wanted = model.predict_top_k([TEXT], 5)
     assert visit.tags() == wanted.labels[0].tolist()
@@ -109,6 +109,8 @@ def test_a_model_of_rows_takes_json_and_says_what_is_wrong(browser: Any, tmp_pat
         assert f"curl {address}/predict" in page.locator("#call").text_content()
         page.click("#send")
         assert len(visit.tags()) == 4
+        spoke = page.locator(".tags > li").first.locator(".features li span:first-child").all_text_contents()
+        assert {*spoke} == {"length", "width", "constant"}
         visit.ask('[{"<b>height</b>": 1}, {"length": 2}]')
         page.locator("h2", has_text="Row 2").wait_for()
         visit.ask("[1,")

@@ -56,7 +56,8 @@ def test_it_tells_about_the_model_and_itself(client: Any) -> None:
     assert client.get("/health").json() == {"status": "ok"}
     about = client.get("/model").json()
     assert about["kind"] == "TextTagger"
-    assert about["model"] == "MLFro"
+    facts = about["fitted"]
+    assert (facts["estimator"], facts["rank"]) == ("MLFro", text_model().model_.rank_)
     assert about["takes"] == "texts"
     assert set(about["labels"]) == {"viewer", "image", "editor", "game", HARMFUL}
     assert about["n_labels"] == 5
@@ -88,7 +89,7 @@ BAD = [  # a body, and what of it the answer names
     (b'{"texts": ["a"], "k": NaN}', "k is nan"),
     (b'{"texts": ["a"], "k": -Infinity}', "k is -inf"),
     (b'{"texts": ["a"], "explain": -1}', "explain is -1"),
-    (b'{"texts": ["a", "b"], "explain": 1}', "one text at a time, not 2"),
+    (b'{"texts": ["a", "b"], "explain": 1}', "one of texts at a time, not 2"),
     (json.dumps({"texts": ["a"] * 21}).encode(), "21 entries"),
 ]
 

@@ -12,12 +12,11 @@ import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.utils import get_tags
 
-from lrml._inner import Prediction, inner_model, threshold_of
+from lrml._inner import Prediction, facts_of, in_words, inner_model, threshold_of
 from lrml._shown import did_you_mean, shown
 from lrml._version import __version__
 from lrml.core.checks import check_integer, check_number, is_real
 from lrml.core.losses import LOSSES
-from lrml.text import TextTagger
 
 _NO_WORD = "no known word"
 _MOST_NAMES = 1000  # of labels and features in the answer about the model
@@ -37,9 +36,7 @@ class Service:
 
     def __init__(self, model: Any, name: str, summary: Mapping[str, Any] | None, max_batch: int) -> None:
         self.name, self.max_batch = name, check_integer("max_batch", max_batch)
-        self.kind = type(model).__name__
-        self.tagger = model if isinstance(model, TextTagger) else None
-        inner = inner_model(model, "make_app")
+        self.kind, inner = type(model).__name__, inner_model(model, "make_app")
         if not hasattr(inner.model, "predict_top_k") or inner.model.flat_output_:
             raise ValueError(
                 f"{shown(model)} has no tags: it was not fitted to a label matrix. Fit a model of labels, to "
@@ -53,20 +50,20 @@ class Service:
         self.columns = {str(name): column for column, name in enumerate(names)}
         self.sparse = all(get_tags(one).input_tags.sparse for one in (*inner.steps, inner.model))
         self.sparse = self.sparse and not (kernel is not None and kernel.is_precomputed)
-        self.explains = self.tagger is not None and kernel is None
-        self.inner = inner.unnamed()
+        self.explains, self.features = kernel is None, inner.feature_names
+        self.inner, self.fitted = inner.unnamed(), facts_of(model)
         self.classes = np.asarray(inner.model.classes_).tolist()
         self.most = min(len(self.classes), _MOST_TAGS)
         self.summary = json.loads(json.dumps(dict(summary or {}), allow_nan=False))
 
     def about(self) -> bytes:
         """Return what is known about the model; of very many names only the first."""
-        model, cut = self.inner.model, np.asarray(threshold_of(self.inner.model))
-        facts: dict[str, Any] = {"kind": self.kind, "takes": self.takes}
-        facts |= {"model": type(model).__name__} if self.inner.steps else {}
-        facts |= {
-            "loss": model.loss_,
-            "rank": len(model.factors_.s),
+        cut = np.asarray(threshold_of(self.inner.model))
+        facts: dict[str, Any] = {
+            "kind": self.kind,
+            "takes": self.takes,
+            "fitted": self.fitted,
+            "in_words": in_words(self.fitted),
             "n_features": self.n_features,
             "n_labels": len(self.classes),
             "threshold": None if cut.ndim else float(cut),  # None: one for each label
@@ -89,17 +86,17 @@ class Service:
             {"tags": [dict(zip(columns, values, strict=True)) for values in zip(*row, strict=True)]}
             for row in rows
         ]
-        if self.tagger is not None:
+        if self.takes == "texts":
             frequent = self.explains and self.inner.model.intercept_.any()
             n_known = np.asarray(X.astype(bool).sum(axis=1)).ravel()
             for place in np.flatnonzero(n_known == 0):
                 predictions[place]["note"] = _NO_WORD + (": the most frequent tags" if frequent else "")
-        if explain and self.tagger is not None:
-            constants = dict(zip(self.classes, self.inner.model.intercept_.tolist(), strict=True))
-            for tag in predictions[0]["tags"]:
-                tag["constant"] = constants[tag["tag"]]
-                spoke = self.tagger.explain(given[0], tag["tag"], explain)
-                tag["features"] = [{"feature": name, "contribution": value} for name, value in spoke]
+        for tag in predictions[0]["tags"] if explain else []:
+            tag["constant"] = float(self.inner.model.intercept_[self.classes.index(tag["tag"])])
+            spoke = self.inner.contributions(X, tag["tag"], explain)
+            names = (str(j if self.features is None else self.features[j]) for j, _ in spoke)
+            parts = zip(names, (value for _, value in spoke), strict=True)
+            tag["features"] = [{"feature": name, "contribution": value} for name, value in parts]
         return to_json({"predictions": predictions})
 
     def project(self) -> bytes:
@@ -174,7 +171,9 @@ class Service:
         except ValueError as error:
             raise RequestError(str(error)) from None
         if explain and len(batch) > 1:
-            raise RequestError(f"explain needs one text at a time, not {len(batch)}. Send one, or explain 0.")
+            raise RequestError(
+                f"explain needs one of {self.takes} at a time, not {len(batch)}. Send one, or explain 0."
+            )
         return batch if self.takes == "texts" else self._rows(batch), k, explain
 
     def _batch(self, name: str, batch: Any) -> list[Any]:

@@ -45,6 +45,7 @@ function question() {
   } catch (error) {
     throw new Error(`Rows must be JSON: ${error.message}.`);
   }
+  if (model.explains && request.rows.length === 1) request.explain = MOST_FEATURES;
   return request;
 }
 
@@ -60,7 +61,7 @@ function shownSum(tag) {
   list.setAttribute("aria-label", `What spoke for ${tag.tag}, or against it`);
   list.append(...tag.features.map((one) => shownFeature(one)));
   const others = tag.features.reduce((rest, one) => rest - one.contribution, tag.score - tag.constant);
-  if (tag.features.length === MOST_FEATURES) list.append(shownFeature({ feature: "other words", contribution: others }, "rest"));
+  if (tag.features.length === MOST_FEATURES) list.append(shownFeature({ feature: model.takes === "texts" ? "other words" : "other features", contribution: others }, "rest"));
   list.append(shownFeature({ feature: "constant", contribution: tag.constant }, "rest"));
   return list;
 }
@@ -72,7 +73,7 @@ const SCALES = {
   logistic: { share: (score) => 1 / (1 + Math.exp(-score)), ends: "a probability of 0 to one of 1" },
 };
 
-const place = (score) => `${100 * Math.min(1, Math.max(0, SCALES[model.loss].share(score)))}%`;
+const place = (score) => `${100 * Math.min(1, Math.max(0, SCALES[model.fitted.params.loss].share(score)))}%`;
 
 function shownTag(tag) {
   const item = element("li", tag.assigned ? "" : "below");
@@ -103,10 +104,11 @@ function show(predictions) {
     results.append(list);
   });
   const cut = model.threshold === null ? "the threshold of the tag" : `the threshold, ${number(model.threshold)}`;
-  const legend = `Bars show scores, always from ${SCALES[model.loss].ends}. The tick is ${cut}: the model does not assign tags in grey, whose scores are below it.`;
+  const legend = `Bars show scores, always from ${SCALES[model.fitted.params.loss].ends}. The tick is ${cut}: the model does not assign tags in grey, whose scores are below it.`;
   results.append(element("p", "muted legend", legend));
-  if (model.explains) {
-    const sum = "Below a tag: the words that spoke for it (+) or against it (−) most. Its score is the sum of all words and of a constant, which is the same for all texts.";
+  if (predictions[0].tags[0].features) {
+    const what = model.takes === "texts" ? ["words", "texts"] : ["features", "rows"];
+    const sum = `Below a tag: the ${what[0]} that spoke for it (+) or against it (−) most. Its score is the sum of all ${what[0]} and of a constant, which is the same for all ${what[1]}.`;
     results.append(element("p", "muted", sum));
   }
   results.hidden = false;
@@ -142,11 +144,8 @@ function exampleRow() {
 
 function introduce() {
   const texts = model.takes === "texts";
-  const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
-  const kind = model.model ? `${model.kind} with ${model.model}` : model.kind;
-  byId("about").textContent = [
-    kind, count(model.n_labels, "tag"), count(model.n_features, "feature"), `${model.loss.replace("_", " ")} loss`, `rank ${model.rank}`, `lrml ${model.lrml_version}`,
-  ].map((part) => part.replaceAll(" ", "\u00a0")).join(" · ");
+  const parts = [model.kind, ...model.in_words.slice(0, 2), `lrml ${model.lrml_version}`];
+  byId("about").textContent = parts.join(" · ");
   byId("title").textContent = texts ? "Tags for a text" : "Tags for rows of features";
   const most = Math.min(model.n_labels, model.limits.max_k);
   byId("k").max = most;
