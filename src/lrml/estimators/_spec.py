@@ -26,7 +26,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Self, TypeAlias, TypeVar, cast, dataclass_transform
@@ -44,7 +44,7 @@ from lrml.core.losses import LOSSES, Loss
 from lrml.core.penalties import Penalty, TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.estimators._kernels import KERNELS
+from lrml.estimators._kernels import KERNELS, KernelLike
 from lrml.solvers import ROW_SOLVERS, SOLVERS, Callback, Phase
 from lrml.thresholds import Cut
 
@@ -70,6 +70,31 @@ def with_constructor(kind: _Kind) -> _Kind:
     """Give an estimator the constructor that stores what its class lists, by these names and defaults."""
     store: Any = dataclass(eq=False, repr=False)
     return cast(_Kind, store(kind))
+
+
+@with_constructor
+class Iterated:
+    """Parameters of members whose fits may iterate; `lrml.LRML` explains them."""
+
+    _: KW_ONLY
+    fit_intercept: bool = True
+    max_iter: int | None = None
+    tol: float | None = None
+    warm_start: bool = False
+    callback: Callback | None = None
+    device: Any = None
+    verbose: int = 0
+
+
+@with_constructor
+class Kernelised:
+    """Parameters of members that may compare rows by a kernel."""
+
+    _: KW_ONLY
+    kernel: KernelLike = "linear"
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
 
 
 class Parameters(SimpleNamespace):

@@ -12,12 +12,11 @@ from lrml.core.checks import check_count
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._kernels import KernelLike
-from lrml.estimators._spec import Parameters, Spec, with_constructor
+from lrml.estimators._spec import Kernelised, Parameters, Spec, with_constructor
 
 
 @with_constructor
-class CPLST(LabelModel, Member):
+class CPLST(LabelModel, Kernelised, Member):
     """Conditional principal label space transformation: the directions of label space that X predicts best.
 
     With Z = Y − 1ȳᵀ, X centred and H = X (XᵀX + ridge·I)⁻¹ Xᵀ, the encoder V (L × k) holds the top
@@ -58,10 +57,6 @@ class CPLST(LabelModel, Member):
     rank: int | float = 0.2
     _: KW_ONLY
     ridge: float = 0.0
-    kernel: KernelLike = "linear"
-    gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
     device: Any = None
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from lrml.core.checks import check_count
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
-from lrml.estimators._spec import Parameters, Spec, with_constructor
-from lrml.solvers import Callback
+from lrml.estimators._spec import Iterated, Parameters, Spec, with_constructor
 
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs
 # saves little time and costs much quality.
@@ -21,7 +20,7 @@ _RANK_SHARE, _FEW_LABELS, _LARGEST_RANK = 0.8, 320, 512
 
 
 @with_constructor
-class LEML(LabelModel, Member):
+class LEML(LabelModel, Iterated, Member):
     """Low-rank empirical risk minimisation: a trace norm, or a ridge only, over matrices of rank k at most.
 
     Finds W (d × L) of rank k at most, and intercepts b, that minimise
@@ -70,14 +69,7 @@ class LEML(LabelModel, Member):
     _: KW_ONLY
     ridge: float | None = None
     loss: str = "squared"
-    fit_intercept: bool = True
-    max_iter: int | None = None
-    tol: float | None = None
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
-    warm_start: bool = False
-    callback: Callback | None = None
-    device: Any = None
-    verbose: int = 0
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         shape, alpha = rows.model_shape, params.alpha

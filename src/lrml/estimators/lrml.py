@@ -13,13 +13,12 @@ from lrml.core.coordinates import ROADS, road_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._kernels import KernelLike
-from lrml.estimators._spec import USUAL_THETA, Parameters, Spec, with_constructor
-from lrml.solvers import Callback, Phase
+from lrml.estimators._spec import USUAL_THETA, Iterated, Kernelised, Parameters, Spec, with_constructor
+from lrml.solvers import Phase
 
 
 @with_constructor
-class LRML(LabelModel, Member):
+class LRML(LabelModel, Kernelised, Iterated, Member):
     """Low-rank multi-label learning by penalising only the tail of the spectrum.
 
     Minimises over W (d × L), with a free intercept b and singular values σ_1 ≥ σ_2 ≥ …,
@@ -115,19 +114,8 @@ class LRML(LabelModel, Member):
     ridge: float | None = None
     space: str | None = None
     loss: str = "squared"
-    fit_intercept: bool = True
-    kernel: KernelLike = "linear"
-    gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
     solver: str | Phase = "auto"
-    max_iter: int | None = None
-    tol: float | None = None
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
-    warm_start: bool = False
-    callback: Callback | None = None
-    device: Any = None
-    verbose: int = 0
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         theta, alpha, ridge, space = params.theta, params.alpha, params.ridge, params.space
@@ -149,7 +137,7 @@ class LRML(LabelModel, Member):
 
 
 @with_constructor
-class MLTrace(LabelModel, Member):
+class MLTrace(LabelModel, Kernelised, Iterated, Member):
     """Multi-label learning with the trace norm: `LRML` with theta = 0, and a proof of how close a fit is.
 
     On the coefficients, the default, the problem is convex: with the squared loss and all labels known a
@@ -194,19 +182,8 @@ class MLTrace(LabelModel, Member):
     ridge: float = 0.0
     space: str = "coefficients"
     loss: str = "squared"
-    fit_intercept: bool = True
-    kernel: KernelLike = "linear"
-    gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
     solver: str | Phase = "auto"
-    max_iter: int | None = None
-    tol: float | None = None
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
-    warm_start: bool = False
-    callback: Callback | None = None
-    device: Any = None
-    verbose: int = 0
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         strengths = {"alpha": params.alpha, "ridge": params.ridge}
@@ -214,7 +191,7 @@ class MLTrace(LabelModel, Member):
 
 
 @with_constructor
-class MLFro(LabelModel, Member):
+class MLFro(LabelModel, Kernelised, Iterated, Member):
     """Multi-label learning with the squared Frobenius norm alone, alpha · ‖W‖²_F: ridge regression.
 
     For the squared loss the solution is exact; ``lrml_path(X, Y, thetas=0, alphas=0, ridges=[…])`` gives many
@@ -245,18 +222,7 @@ class MLFro(LabelModel, Member):
     alpha: float | None = None
     _: KW_ONLY
     loss: str = "squared"
-    fit_intercept: bool = True
-    kernel: KernelLike = "linear"
-    gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
-    max_iter: int | None = None
-    tol: float | None = None
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
-    warm_start: bool = False
-    callback: Callback | None = None
-    device: Any = None
-    verbose: int = 0
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         return Spec.of(self, params, ridge=params.alpha, tols=(1e-4, 1e-5))

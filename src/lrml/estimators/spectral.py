@@ -21,9 +21,17 @@ from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel, Member
 from lrml.estimators._fit import fit, record
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._kernels import KernelLike
-from lrml.estimators._spec import CHECKS, USUAL_THETA, WEAK, Parameters, Spec, with_constructor
-from lrml.solvers import Callback, Phase, at_once
+from lrml.estimators._spec import (
+    CHECKS,
+    USUAL_THETA,
+    WEAK,
+    Iterated,
+    Kernelised,
+    Parameters,
+    Spec,
+    with_constructor,
+)
+from lrml.solvers import Phase, at_once
 
 
 def _each(name: str, values: Any, **rule: Any) -> Any:
@@ -45,7 +53,7 @@ def _check_penalty(penalty: Any) -> Any:
 
 
 @with_constructor
-class SpectralRegressor(RegressorMixin, Member):
+class SpectralRegressor(RegressorMixin, Kernelised, Iterated, Member):
     """Regression of many targets with a penalty on the singular values of the predictions.
 
     Minimises over W (d × L), with a free intercept b, weights D of the targets and X̃ = [X − 1x̄ᵀ; √ridge · I],
@@ -122,18 +130,7 @@ class SpectralRegressor(RegressorMixin, Member):
     penalty: Penalty | None = None
     space: str = "predictions"
     target_weights: npt.NDArray[np.floating[Any]] | None = None
-    fit_intercept: bool = True
-    kernel: KernelLike = "linear"
-    gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
     solver: str | Phase = "auto"
-    max_iter: int | None = None
-    tol: float | None = None
-    warm_start: bool = False
-    callback: Callback | None = None
-    device: Any = None
-    verbose: int = 0
 
     _checks = CHECKS | {
         "alpha": lambda value: value if value == math.inf else CHECKS["alpha"](value),
