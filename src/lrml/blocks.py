@@ -13,8 +13,9 @@ import os
 import tempfile
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from copy import copy
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -303,7 +304,6 @@ class BlockSource(ABC):
     def _first_columns(self) -> Schema:
         """Read the first block; refuse a source without one."""
 
-    @abstractmethod
     def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
         """Return ``Σ part(block, *arguments)`` over all blocks, always added in the same order.
 
@@ -316,6 +316,33 @@ class BlockSource(ABC):
             The same for all blocks.
         checkpoint : Checkpoint, optional
             Where to keep the sum so far, and to go on from.
+        """
+        state = Kept() if checkpoint is None else checkpoint.start()
+        try:
+            with closing(self._sums(part, arguments, state, checkpoint)) as sums:
+                for more in sums:
+                    total, state = state.total, Kept()  # an addition that is interrupted leaves no sound sum
+                    state = replace(more, total=added(total, more.total))
+                    if checkpoint is not None:
+                        checkpoint.keep(state)
+        except BlockError as error:
+            error.sums = added(deepcopy(state.total), error.sums)
+            raise
+        finally:  # whatever has happened, Ctrl-C too: what was summed is worth as much
+            if checkpoint is not None:
+                checkpoint.keep(state, at_once=True)
+        if state.total is None:
+            raise ValueError(_NO_BLOCKS)
+        found: _Sum = state.total
+        return found
+
+    @abstractmethod
+    def _sums(
+        self, part: Callable[..., Any], arguments: Any, kept: Kept, checkpoint: Checkpoint | None
+    ) -> Generator[Kept, None, None]:
+        """Yield what the next blocks give, in order, with their number and hash, after those of a checkpoint.
+
+        A `BlockError` has in ``sums`` what was summed since the last one.
         """
 
 
@@ -360,29 +387,10 @@ class LocalBlocks(BlockSource):
             return self.door.check(raw, index, 0)[1]
         raise ValueError(_NO_BLOCKS)
 
-    def sum(self, part: Callable[..., _Sum], *arguments: Any, checkpoint: Checkpoint | None = None) -> _Sum:
-        """Return the sum, added block by block; see `BlockSource.sum`."""
-        state = Kept() if checkpoint is None else checkpoint.start()
-        try:
-            for block, digest in self._after(state, checkpoint):
-                more, total = part(block, *arguments), state.total
-                state = Kept()  # an addition in place that is interrupted leaves no sum that is of use
-                state = Kept(block.index + 1, digest, added(total, more))
-                if checkpoint is not None:
-                    checkpoint.keep(state)
-        except BlockError as error:
-            error.sums = state.total
-            raise
-        finally:  # whatever has happened, Ctrl-C too: what was summed is worth as much
-            if checkpoint is not None:
-                checkpoint.keep(state, at_once=True)
-        if state.total is None:
-            raise ValueError(_NO_BLOCKS)
-        found: _Sum = state.total
-        return found
-
-    def _after(self, kept: Kept, checkpoint: Checkpoint | None) -> Iterator[tuple[RowBlock, bytes]]:
-        """Yield the blocks that a checkpoint does not have, checked, each with a hash of all blocks up to it.
+    def _sums(
+        self, part: Callable[..., Any], arguments: Any, kept: Kept, checkpoint: Checkpoint | None
+    ) -> Generator[Kept, None, None]:
+        """Sum block by block.
 
         Files are known again by size and time, and their first blocks need not be read once more.
         """
@@ -400,7 +408,7 @@ class LocalBlocks(BlockSource):
             seen, first_row = index + 1, block.first_row + len(block)
             digest = digest_of(block, digest) if checkpoint is not None and not skips else digest
             if index >= done and len(block):
-                yield block, digest
+                yield Kept(index + 1, digest, part(block, *arguments))
             told.update(seen, first_row, len(block))
         if checkpoint is not None and seen <= done > 0:
             checkpoint.compare(kept, digest)

@@ -131,8 +131,8 @@ def added(total: Any, more: Any) -> Any:
 
     Both are numbers, arrays, objects with a method ``absorb``, or tuples of these.
     """
-    if total is None:
-        return more
+    if total is None or more is None:
+        return more if total is None else total
     if isinstance(total, tuple):
         parts = [added(*pair) for pair in zip(total, more, strict=True)]
         return type(total)(*parts) if hasattr(total, "_fields") else tuple(parts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -99,12 +99,16 @@ class _Sum:
         """Return the sum of both, in the arrays of this one."""
         if self.error is not None:
             return self
-        total = self.total if more.total is None else added(self.total, more.total)
-        digest = hashlib.blake2b(self.digest + more.digest, digest_size=16).digest()
-        return _Sum(total, digest, more.error)
+        total = added(self.total, more.total)
+        return _Sum(total, _joined(self.digest, more.digest), more.error)
 
     def __sizeof__(self) -> int:  # Dask places tasks and spills results by it
         return int(sizeof(self.total.to_arrays() if hasattr(self.total, "to_arrays") else self.total))
+
+
+def _joined(digest: bytes, more: bytes) -> bytes:
+    """Return a hash of two hashes."""
+    return hashlib.blake2b(digest + more, digest_size=16).digest()
 
 
 def _blocks_of(leaf: Any) -> Iterable[Any]:
@@ -207,8 +211,8 @@ class DaskBlocks(BlockSource):
                 return found  # type: ignore[no-any-return]
         raise ValueError("There is no block of rows. Pass at least one.")
 
-    def _sums(self, groups: list[range], *work: Any) -> Generator[_Sum, None, None]:
-        """Yield the sum over each group of leaves, in order."""
+    def _trees(self, groups: list[range], *work: Any) -> Generator[_Sum, None, None]:
+        """Yield the sum over each group of leaves, in order, a tree of sums of four neighbours."""
         sent, trees = delayed(work, traverse=False), []
         for group in groups:
             nodes = [delayed(_sum_of)(self.leaves[number], number, sent) for number in group]
@@ -217,38 +221,26 @@ class DaskBlocks(BlockSource):
             trees += nodes
         return self._results(trees)
 
-    def sum(self, part: Any, *arguments: Any, checkpoint: Checkpoint | None = None) -> Any:
-        """Return the sum, a tree of sums of four neighbours; see `BlockSource.sum`.
-
-        With a checkpoint, sums of groups of 16 leaves are added up here, in order, and kept. The last digits
-        may be others then.
-        """
+    def _sums(
+        self, part: Any, arguments: Any, kept: Kept, checkpoint: Checkpoint | None
+    ) -> Generator[Kept, None, None]:
+        """Sum all leaves; with a checkpoint groups of 16, and the last digits may be others then."""
         door, n, hashed = replace(self.door, columns=self.columns), len(self.leaves), checkpoint is not None
-        kept = (checkpoint and checkpoint.start()) or Kept(0, b"", None)
-        size = n if checkpoint is None else _GROUP
+        size, digest = n if checkpoint is None else _GROUP, b""
         groups = [range(start, min(start + size, n)) for start in range(0, n, size)]
         done = [group for group in groups if group.stop <= kept.n_blocks]
-        again = reduce(added, self._sums(done, door, None, (), hashed), _Sum())
+        for again in self._trees(done, door, None, (), hashed):
+            digest = _joined(digest, again.digest)
         if checkpoint is not None:
-            checkpoint.compare(kept, again.digest)
-        found, rest = _Sum(kept.total, kept.digest), groups[len(done) :]
-        sums = self._sums(rest, door, part, arguments, hashed)
-        try:
+            checkpoint.compare(kept, digest)
+        rest = groups[len(done) :]
+        with closing(self._trees(rest, door, part, arguments, hashed)) as sums:
             for group, more in zip(rest, sums, strict=True):
-                found = _merged([found, more])  # in new arrays: those of what is kept must not change
-                if found.error is not None:
-                    found.error.sums = found.total
-                    raise found.error
-                kept = Kept(group.stop, found.digest, found.total)
-                if checkpoint is not None:
-                    checkpoint.keep(kept)
-        finally:  # whatever has happened, Ctrl-C too
-            sums.close()  # what is still to come is not needed
-            if checkpoint is not None:
-                checkpoint.keep(kept, at_once=True)
-        if found.total is None:
-            raise ValueError("The blocks have no rows. Pass some data.")
-        return found.total
+                if more.error is not None:
+                    more.error.sums = more.total
+                    raise more.error
+                digest = _joined(digest, more.digest)
+                yield Kept(group.stop, digest, more.total)
 
 
 def fit(
