@@ -144,7 +144,7 @@ def test_the_certificate_of_other_losses_is_true(
     exact = clone(model).set_params(solver="primal").fit(X, Y, w)
     monkeypatch.setattr("lrml.core.subspace._LEADING", 2)
     gaps = []
-    for most_extensions in (0, 1, 8):
+    for most_extensions in (0, 1, 16):
         monkeypatch.setattr("lrml.estimators._fit._MOST_EXTENSIONS", most_extensions)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

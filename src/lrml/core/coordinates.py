@@ -11,7 +11,7 @@ rotation of the labels, if the problem has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -386,11 +386,6 @@ def _of_subspace(rows: Rows, subspace: span.Subspace, fit_intercept: bool) -> Co
     problem = SpectralProblem.from_coordinates(subspace.coordinates, subspace.rows.yy)
     lift = DualLift(subspace.rows, is_wide=True) if subspace.is_dual else Lift()
     return Coordinates.of(rows, subspace.rows, fit_intercept, problem, lift, subspace)
-
-
-def spanned_by_slopes(rows: Rows, slopes: Iterable[_Floats], *, fit_intercept: bool) -> Coordinates:
-    """Return the coordinates in the span of X̂ᵀS for slopes S of a loss, see `lrml.solvers.slopes_at`."""
-    return _of_subspace(rows, span.Subspace.of_vectors(rows.centred(fit_intercept), slopes), fit_intercept)
 
 
 def spectrum_of(rows: Rows, *, fit_intercept: bool) -> SpectralProblem:

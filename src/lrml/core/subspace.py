@@ -20,7 +20,7 @@ What the subspace costs can be told afterwards: it is the residual of the system
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -143,12 +143,6 @@ class Subspace:
             return np.hstack(parts)
 
         return nothing.extended(np.hstack([*fast.map(solved, V.shape[1]), leading.vectors]))
-
-    @classmethod
-    def of_vectors(cls, rows: CentredRows, parts: Iterable[_Floats]) -> Subspace:
-        """Span X̂ᵀS for matrices S (n × k), and the leading directions."""
-        nothing = cls._of_nothing(rows)
-        return nothing.extended(np.hstack([*map(nothing.from_rows, parts), nothing.leading.vectors]))
 
     def from_rows(self, S: _Floats) -> _Floats:
         """Return the vectors of X̂ᵀS: S itself if they are dual."""

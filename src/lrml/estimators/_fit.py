@@ -21,14 +21,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lrml._progress import progress, tell
 from lrml._shown import level_of_user, shown
-from lrml.core.arrays import Array, is_sparse, namespace, take
+from lrml.core.arrays import Array, namespace, take
 from lrml.core.coordinates import (
     Coordinates,
     RidgeRegressions,
     check_room,
     coordinates_of,
     road_of,
-    spanned_by_slopes,
     spectrum_of,
     with_unseen,
 )
@@ -36,7 +35,6 @@ from lrml.core.linalg import Factors
 from lrml.core.loss_problem import Axes, RowProblem
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.core.subspace import check_unit
 from lrml.estimators._fitted import Fitted, Start
 from lrml.estimators._spec import Spec, check_row_solver, filled, loss_scale, sort_labels, sums_suffice
 from lrml.solvers import (
@@ -64,8 +62,9 @@ _LEAST_OBJECTIVE = 1e-8
 # With a small ridge the bound of a loss is too large, mostly by up to so many times. So what the last
 # extension has gained counts, times a factor for all further ones, but never less than the bound over this.
 _LOOSENESS, _TO_COME = 10.0, 2.0
-# The ridges whose solutions span a subspace: the least one in units of the mean eigenvalue, and their ratio.
-_LEAST_SHIFT, _RATIO, _SPAN_TOL = 0.03, 10.0, 1e-2
+# With hardly any ridge, the curvature of the loss limits steps: this shift stands for it, over the mean
+# eigenvalue.
+_LEAST_SHIFT = 0.03
 # A ridge that leaves more than this share of the effective directions limits nothing.
 _LOOSE_SHARE = 0.998
 
@@ -286,7 +285,7 @@ def _solved_rows(
     if alone and rows.n_passes is None and rows.place.is_host and not spec.certified:
         outcome = _one_by_one(rows, used, spec, start)
         return (outcome.factors, outcome.intercept), outcome, None
-    first = Losses.of(rows, used, spec, start)
+    first = Losses.of(rows, used, spec)
     setting, outcome, missed = _minimise(first, first.inside(start))
     found = setting.model(outcome), outcome, missed
     if start is not None or not setting.is_loose(outcome):
@@ -327,10 +326,9 @@ class Losses:
     road: str
     coordinates: Coordinates
     shared: RowProblem  # on the coefficients for any ridge
-    first: Start | None  # a point to begin with, in the space of the model
 
     @classmethod
-    def of(cls, rows: Rows, used: Array, spec: Spec, start: Start | None) -> Self:
+    def of(cls, rows: Rows, used: Array, spec: Spec) -> Self:
         """Choose the coordinates; make them, and the problem in them, once for all fits that may follow."""
         road, dtype = road_of(rows, spec.road), rows.precision_for(spec.tol or 0.0)
         if road == "compressed" and spec.space == "predictions":
@@ -339,12 +337,11 @@ class Losses:
                 "space='coefficients', or solver='primal' or 'dual'."
             )
 
-        def make() -> tuple[Coordinates, RowProblem, Start | None]:
-            if road == "compressed":
-                space, first = _first_space(rows, used, spec, start)
-            else:
-                space, first = coordinates_of(rows, fit_intercept=spec.fit_intercept, road=road), None
-            return space, _problem(rows, used, spec, space, road, dtype), first
+        def make() -> tuple[Coordinates, RowProblem]:
+            ridge = float(spec.ridge or 0.0) / loss_scale(rows, spec)
+            asked: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "ridge": ridge, "road": road}
+            space = coordinates_of(rows, extensible=True, **asked)
+            return space, _problem(rows, used, spec, space, road, dtype)
 
         key = (spec.loss.name, spec.fit_intercept, road, dtype)
         parts = rows.kept("losses", key, make) if spec.space == "coefficients" else make()
@@ -369,8 +366,7 @@ class Losses:
         return self.shared if spec.space == "predictions" else self.shared.with_ridge(spec.ridge or 0.0)
 
     def inside(self, start: Start | None) -> Start | None:
-        """Return a start in the space of the model, or that of the subspace, as the problem takes it."""
-        start = self.first if start is None else start
+        """Return a start in the space of the model as the problem takes it."""
         if start is None or self.road == "primal":
             return start
         shift = start.right @ (self.coordinates.x_mean @ start.left)
@@ -394,8 +390,8 @@ class Losses:
         _, s, V = outcome.factors
         intercept = self.problem.intercept(outcome.solution)
         slopes = slopes_at(self.shared.rows, spec.loss, outcome.solution[1:], intercept)
-        # With hardly any ridge, the curvature of the loss limits steps: the least shift stands for it.
-        ridge, least = float(spec.ridge or 0.0), _least_shift(self.rows, spec, 0.0)
+        ridge = float(spec.ridge or 0.0)
+        least = _LEAST_SHIFT * loss_scale(self.rows, spec) * space.subspace.unit
         costs = spec.penalty.slopes(np.append(s, 0.0))
         shifts = np.maximum(ridge + 0.5 * costs[:-1] / s, least)
         held, allowed = float(costs[-1]), _enough(spec)
@@ -412,7 +408,7 @@ class Losses:
         U, s, V = outcome.factors
         left = self.coordinates.carry(U * s, space)
         shared = _problem(self.rows, self.used, self.spec, space, self.road, self.shared.rows.dtype)
-        self.rows.cache["losses"] = self.rows.cache["losses"][0], (space, shared, None)
+        self.rows.cache["losses"] = self.rows.cache["losses"][0], (space, shared)
         start = Start(left, V, self.problem.intercept(outcome.solution))
         return replace(self, coordinates=space, shared=shared), start
 
@@ -441,37 +437,3 @@ def _problem(rows: Rows, used: Array, spec: Spec, space: Coordinates, road: str,
         rows = replace(rows, X=rows.place.asarray(space.of_rows(rows.X), dtype), sums=None)
     how: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "space": spec.space, "axes": axes}
     return RowProblem(rows.select_labels(used).with_precision(dtype), spec.loss, spec.ridge or 0.0, **how)
-
-
-def _least_shift(rows: Rows, spec: Spec, ridge: float) -> float:
-    """Return the ridge, or the least one for which a subspace is made."""
-    X, weight = rows.X, rows.total_weight / rows.shape[0]
-    squares = X.multiply(X).sum() if is_sparse(X) else np.sum(X * X)
-    unit = check_unit(weight * float(squares) / min(X.shape) or 1.0)
-    return max(ridge, _LEAST_SHIFT * loss_scale(rows, spec) * unit)
-
-
-def _first_space(
-    rows: Rows, used: Array, spec: Spec, start: Start | None
-) -> tuple[Coordinates, Start | None]:
-    """Return the span of the slopes at some solutions, and a point to begin with.
-
-    A solution in a subspace is W = X̂ᵀA with A (ridge + c_j / 2σ_j) v_j = −½ S v_j, S the slopes of the loss
-    there (n × L). So the slopes at the solutions of two ridges without the penalty, or at the start and one
-    of these, are a good subspace to begin with.
-    """
-    least = _least_shift(rows, spec, float(spec.ridge or 0.0))
-    labelled = replace(rows.select_labels(used), dtype=np.float32)
-    dual = rows.shape[1] > rows.shape[0]
-    problem = SeparableProblem(labelled, spec.loss, fit_intercept=spec.fit_intercept, dual=dual)
-    slopes, ridges = [], [_RATIO * least, least]
-    if start is not None:
-        left, right = (side.astype(labelled.dtype) for side in start[:2])
-        slopes.append(slopes_at(labelled, spec.loss, left @ right.T, start.intercept))
-        ridges = [math.sqrt(_RATIO) * least]
-    for ridge in ridges:
-        found = solve_separable(problem.with_ridge(ridge), tol=_SPAN_TOL, max_iter=20)
-        W, intercept = found.solution, found.intercept
-        slopes.append(slopes_at(labelled, spec.loss, W, intercept))
-    space = spanned_by_slopes(rows, slopes, fit_intercept=spec.fit_intercept)
-    return space, None if start is not None else Start(W, np.eye(W.shape[1]), intercept)
