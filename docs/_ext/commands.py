@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from lrml.cli._program import _app
+from lrml.cli import _program
 
 
 def setup(app):
@@ -17,8 +17,7 @@ def write(app):
     """Write a page for each command, and a list of them."""
     folder = Path(app.srcdir) / "commands"
     folder.mkdir(exist_ok=True)
-    program = typer.main.get_command(_app())
-    for name, command in program.commands.items():
+    for name, command in _program().commands.items():
         write_if_new(folder / f"{name}.md", "\n".join(page(f"lrml {name}", command)))
 
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from lrml.datasets import (
-    Columns,
     Dataset,
     DatasetFormatError,
     NumberedNames,
@@ -44,11 +43,11 @@ def test_rows_of_svmlight(read, text, X, Y):
 
 
 def test_from_where_features_are_counted(read):
-    assert read("0 0:1 2:1\n").feature_names == NumberedNames("feature", 3)
+    assert read("0 0:1 2:1\n", zero_based=True).feature_names == NumberedNames("feature", 3)
     assert read("0 1:1 2:1\n").shape == (1, 2, 1)
     assert read("0 1:1 2:1\n", zero_based=True).shape == (1, 3, 1)
-    with pytest.raises(DatasetFormatError, match="line 1"):
-        read("0 0:1\n", zero_based=False)
+    with pytest.raises(DatasetFormatError, match=r"line 2: .*zero_based=True"):
+        read("1 2:3\n0 0:1\n")
 
 
 WRONG = (
@@ -86,24 +85,6 @@ def test_names_from_a_file_or_a_list(tmp_path, read):
             read("1 2 3\n0 1:1\n", "toy.xmc", label_names=names)
 
 
-def test_blocks_that_begin_to_count_elsewhere(tmp_path):
-    """Where nothing says from where features are counted, all rows do, and the first ones of a stream."""
-    (tmp_path / "toy.svm").write_text("0 1:1\n1 0:2 2:3\n")
-    expected = [[0, 1, 0], [2, 0, 3]]
-    for options in ({}, {"n_features": 3, "zero_based": True}):
-        source = open_source(tmp_path / "toy.svm", rows=1, **options)
-        assert_array_equal(source.read().X.toarray(), expected)
-        assert_array_equal(np.vstack([block.X.toarray() for block in source]), expected)
-    with pytest.raises(DatasetFormatError, match=r"line 2: .*zero_based=True"):
-        open_source(tmp_path / "toy.svm", n_features=3).read()
-    with pytest.raises(ValueError, match="zero_based"):
-        list(open_source(tmp_path / "toy.svm", rows=1).aligned(Columns(NumberedNames("feature", 3), None)))
-    blocks = open_source(tmp_path / "toy.svm", rows=1, zero_based=True).aligned(
-        Columns(NumberedNames("feature", 3), None)
-    )
-    assert_array_equal(np.vstack([X.toarray() for X, _ in blocks]), expected)
-
-
 _ENTRY = st.one_of(st.just(0.0), st.floats(allow_nan=False, allow_infinity=False))
 _TABLES = st.integers(1, 4).flatmap(
     lambda d: st.lists(st.lists(_ENTRY, min_size=d, max_size=d), min_size=1, max_size=6)
@@ -116,7 +97,7 @@ def test_any_numbers_are_written_and_read_bit_for_bit(tmp_path_factory, table, n
     Y = np.random.default_rng(seed).integers(0, 2, (len(X), n_labels))
     path = tmp_path_factory.mktemp("any") / name
     write_dataset(Dataset("any", X, Y), path)
-    widths = {"n_features": X.shape[1], "n_labels": n_labels, "zero_based": False} if "svm" in name else {}
+    widths = {"n_features": X.shape[1], "n_labels": n_labels} if "svm" in name else {}
     found = read_dataset(path, **widths)
     assert_array_equal(found.X.toarray(), X)
     assert_array_equal(found.Y.toarray() if found.Y is not None else 0, Y)

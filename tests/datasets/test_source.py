@@ -243,7 +243,7 @@ def test_columns_of_files_that_do_not_say_them_are_those_of_all(tmp_path):
     assert source.has_first_pass
     assert [block.shape for block in source] == [(1, 7, 3)] * 2
     assert source.columns == Columns(NumberedNames("feature", 7, 1), NumberedNames("label", 3))
-    assert not open_source(tmp_path / "a.svm", n_features=9, n_labels=3, zero_based=False).has_first_pass
+    assert not open_source(tmp_path / "a.svm", n_features=9, n_labels=3).has_first_pass
     (tmp_path / "a.csv").write_text("x,tags\n1,a\n")
     (tmp_path / "b.csv").write_text("x,tags\n2,c;b\n")
     source = open_source(str(tmp_path / "*.csv"), tags="tags", tag_separator=";")
@@ -273,9 +273,6 @@ def test_a_split_is_two_sources(tmp_path):
     whole.save(tmp_path / "toy.npz")
     again = open_source(tmp_path / "toy.npz")
     assert [len(part.read()) for part in (again.train, again.test)] == [2, 1]
-    (tmp_path / "zero.svm").write_text("1 0:3 2:1\n")  # counts from 0: columns are matched by their numbers
-    joined = open_source(tmp_path / "toy-train.svm", test=tmp_path / "zero.svm").read()
-    assert_array_equal(joined.X.toarray(), [[0, 0.5, 0, 0, 1], [0, 0, 2, 0, 0], [3, 0, 1, 0, 0]])
     one = open_source(tmp_path / "toy-train.svm")
     assert one.train is one.test is one
 

@@ -207,7 +207,7 @@ def _learned(
         "rows": training.n_rows,
         **({"blocks": source.n_blocks} if blocks else {}),
         "seconds": round(perf_counter() - start, 3),
-        "reading": source.reading(),
+        "reading": source.roles.kept(),
         "files": source.files,
     }
     # Six digits are enough for scores; kernels need all.

@@ -69,9 +69,7 @@ def _joined(
     if first == other or first is None or other is None:
         return None if other is None else first
     if isinstance(first, NumberedNames) and isinstance(other, NumberedNames):
-        start = min(first.start, other.start)
-        stop = max(first.start + first.length, other.start + other.length)
-        return NumberedNames(first.prefix, stop - start, start)
+        return max(first, other, key=len)
     if listed:
         return tuple(sorted({*first, *other}))
     if len(first) != len(other):
@@ -86,17 +84,14 @@ def _joined(
 def places_of(names: Sequence[str], wanted: Sequence[str]) -> NDArray[np.int64] | None:
     """Return the place of each name among those wanted, -1 if it is not there; None if they are the same.
 
-    Columns that are numbered on one side only are matched by their order.
+    Numbered columns are matched by their order.
     """
-    numbered = [isinstance(each, NumberedNames) for each in (names, wanted)]
-    if names == wanted or (sum(numbered) == 1 and len(names) == len(wanted)):
+    numbered = any(isinstance(each, NumberedNames) for each in (names, wanted))
+    if names == wanted or (numbered and len(names) == len(wanted)):
         return None
-    if any(numbered):
-        offset = 0
-        if isinstance(names, NumberedNames) and isinstance(wanted, NumberedNames):
-            offset = names.start - wanted.start
-        places = np.arange(len(names)) + offset
-        places[(places < 0) | (places >= len(wanted))] = -1
+    if numbered:
+        places = np.arange(len(names))
+        places[len(wanted) :] = -1
         return places
     known = {name: place for place, name in enumerate(wanted)}
     return np.array([known.get(name, -1) for name in names], np.int64)
@@ -106,20 +101,13 @@ def placed(matrix: Any, places: NDArray[np.int64] | None, width: int) -> Any:
     """Return a matrix of some width with its columns at these places; those without a place are left out."""
     if places is None:
         return matrix
+    kept = np.flatnonzero(places >= 0)
     if isinstance(matrix, np.ndarray):
-        kept = np.flatnonzero(places >= 0)
         result = np.zeros((len(matrix), width), matrix.dtype)
         result[:, places[kept]] = matrix[:, kept]
         return result
-    if np.array_equal(places, np.arange(len(places))):  # wider, no more
-        wider = matrix.copy()
-        wider.resize(matrix.shape[0], width)
-        return wider
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    columns = places[matrix.indices]
-    kept = columns >= 0
-    cells = (rows[kept], columns[kept].astype(np.int32))
-    return sparse.csr_array((matrix.data[kept], cells), shape=(matrix.shape[0], width))
+    ones = np.ones(len(kept), matrix.dtype)
+    return matrix @ sparse.csr_array((ones, (kept, places[kept])), shape=(len(places), width))
 
 
 def place_twice(row: NDArray[np.int64], column: NDArray[np.int64]) -> int | None:
@@ -136,13 +124,7 @@ def csr_of(
     shape: tuple[int, int], row: NDArray[np.int64], column: NDArray[np.int64], values: NDArray[Any]
 ) -> sparse.csr_array:
     """Return the matrix with these cells, each of which is there once; zeros are left out."""
-    key = row * 2**31 + column
-    if np.any(key[1:] < key[:-1]):
-        order = np.argsort(key)
-        column, values = column[order], values[order]
-    ends = np.cumsum(np.bincount(row + 1, minlength=shape[0] + 1))
-    ends = ends.astype(np.int32) if ends[-1] < 2**31 else ends
-    found = sparse.csr_array((values, column.astype(np.int32), ends), shape=shape)
+    found = sparse.csr_array((values, (row.astype(np.int32), column.astype(np.int32))), shape=shape)
     found.eliminate_zeros()
     return found
 

@@ -38,9 +38,8 @@ def is_xmc_header(line: bytes) -> bool:
 class PairReader(FileReader):
     """Reads a file of XMC, whose first line (``header``) says its size, or of svmlight.
 
-    What an svmlight file does not say follows from all of its rows: features are counted from 0 if the index
-    0 occurs, and there are as many columns as the highest index and label say. With ``n_features``, or names
-    of the features, they are counted from 1, unless the roles say ``zero_based``.
+    Features of svmlight are counted from 1, unless the roles say ``zero_based``; there are as many columns as
+    the highest index and label of all rows say, unless ``n_features`` and ``n_labels``, or names, say more.
     """
 
     def __init__(
@@ -76,15 +75,13 @@ class PairReader(FileReader):
             widths[place] = widths[place] if names is None else len(names)
         self._d, self._n_labels = widths
         self._base = 0 if header or roles.zero_based else 1
-        self._may_begin_at_0 = self._d is None and not header and roles.zero_based is None
         if None not in widths:
-            self.known = self._columns(self._base, 0, 0)
+            self.known = self._columns(0, 0)
 
-    def _columns(self, start: int, stop: int, n_labels: int) -> Columns:
-        """Return the columns; ``stop`` and ``n_labels`` count where the file does not say how many."""
-        width = max(stop - start, 0) if self._d is None else self._d
+    def _columns(self, d: int, n_labels: int) -> Columns:
+        """Return the columns; ``d`` and ``n_labels`` count where the file does not say how many."""
         labels = NumberedNames("label", n_labels if self._n_labels is None else self._n_labels)
-        features = self._names[0] or NumberedNames("feature", width, start)
+        features = self._names[0] or NumberedNames("feature", d if self._d is None else self._d, self._base)
         return Columns(features, None if self._n_labels == 0 else self._names[1] or labels)
 
     def records(self) -> Iterator[Row]:
@@ -107,16 +104,15 @@ class PairReader(FileReader):
     def dataset(self, records: list[Row], first_row: int) -> Dataset:
         """Convert rows, as wide as they are if the file does not say it."""
         (row, index, values), (label_row, label) = self._cells(records)
-        start = 0 if self._may_begin_at_0 and (index == 0).any() else self._base
-        stop, n_labels = (int(numbers.max(initial=-1)) + 1 for numbers in (index, label))
-        features, labels = self._columns(start, stop, n_labels)
+        index -= self._base
+        features, labels = self._columns(*(int(numbers.max(initial=-1)) + 1 for numbers in (index, label)))
         assert features is not None
         Y = None
         if labels is not None and not self.roles.unlabelled:
             Y = csr_of((len(records), len(labels)), label_row, label, np.ones(len(label), np.int8))
         return Dataset(
             self.name,
-            csr_of((len(records), len(features)), row, index - start, values),
+            csr_of((len(records), len(features)), row, index, values),
             Y,
             features,
             None if Y is None else labels,
@@ -147,7 +143,7 @@ class PairReader(FileReader):
             at = int(np.argmax(np.isinf(pairs[:, 1])))
             message = f"the value {pairs[at, 1]} is not finite. Write nan if it is missing."
             raise self.error(rows[row[at]][0], message)
-        first = 0 if self._may_begin_at_0 else self._base
+        first = self._base
         last = _MOST - 1 if self._d is None else first + self._d - 1
         index = self._whole("index", rows, row, pairs[:, 0], first, last)
         last = _MOST - 1 if self._n_labels is None else self._n_labels - 1
@@ -162,8 +158,8 @@ class PairReader(FileReader):
         if wrong.any():
             at = int(np.argmax(wrong))
             message = f"{what} {found[at]:.17g} is not an integer from {first} to {last}. Correct it"
-            may_count_else = what == "index" and not self._header and found[at] in (0, last + 1)
-            hint = f", or pass zero_based={found[at] == 0}" if may_count_else else ""
+            counts_from_0 = what == "index" and not self._header and found[at] == 0
+            hint = ", or pass zero_based=True (--read zero_based=true)" if counts_from_0 else ""
             raise self.error(rows[row[at]][0], f"{message}{hint}.")
         whole = found.astype(np.int64)
         if (at_ := place_twice(row, whole)) is not None:

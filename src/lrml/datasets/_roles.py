@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from statistics import fmean
 from typing import Any, Literal
@@ -71,7 +71,6 @@ class Roles:
     delimiter: str | None = None
     zero_based: bool | None = None
     unlabelled: bool = False
-    reasons: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         found = {key: getattr(self, key) for key in ("text", "features", "ignore", "labels", "tags")}
@@ -97,37 +96,33 @@ class Roles:
 
     def kept(self) -> dict[str, Any]:
         """Return what to keep in a model, so that later data is read alike, as JSON can hold it."""
-        plain = {key: value for key, value in asdict(self).items() if key not in ("reasons", "unlabelled")}
-        found = {key: list(v) if isinstance(v, tuple) else v for key, v in plain.items()}
-        return {key: value for key, value in found.items() if value not in (None, [])}
+        found = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
+        return {key: v for key, v in found.items() if v not in (None, []) and key != "unlabelled"}
 
     @classmethod
     def of(cls, kept: Mapping[str, Any]) -> Roles:
         """Return roles as a model has kept them."""
-        known = {one.name for one in fields(cls)} - {"reasons", "unlabelled"}
-        return cls(**{key: value for key, value in kept.items() if key in known})
+        return cls(**{one.name: kept[one.name] for one in fields(cls) if one.name in kept})
 
     def explain(self) -> list[str]:
-        """Return a line for people about each role, such as ``text: column "body" (by its name)``."""
+        """Return a line for people about each role, such as ``text: column "body"``."""
+        if self.format == "text":
+            return ["text: each line of the file", "tags: none"]
         if self.format not in ("csv", "jsonl", "parquet"):
-            return ["text: each line of the file", "tags: none"] if self.format == "text" else []
-        why = {key: f" ({reason})" for key, reason in self.reasons.items()} | {"": ""}
-        text, tags = (why[key if key in why else ""] for key in ("text", "tags"))
-        lines = []
-        if "delimiter" in why:
-            lines.append(f"cells: {_spelled(self.delimiter)}{why['delimiter']}")
-        if self.text:
-            lines.append(f"text: {_columns(self.text)}{text}")
+            return []
+        tags = "none" if self.kind == "text" else ""
         if self.tags:
-            how = "lists" if "list" in why else _spelled(self.tag_separator)
-            lines.append(f"tags: {_columns([self.tags])}, {how}{tags}")
+            tags = f"{_columns([self.tags])}, {_spelled(self.tag_separator)}"
         elif self.labels:
-            lines.append(f"tags: {_columns(self.labels)}, 0 or 1 each{tags}")
-        elif self.kind == "text":
-            lines.append("tags: none")
-        if self.features:
-            lines.append(f"features: {_columns(self.features)}")
-        return [*lines, f"ignored: {_columns(self.ignore)}"] if self.ignore else lines
+            tags = f"{_columns(self.labels)}, 0 or 1 each"
+        lines = {
+            "cells": "" if self.delimiter in (None, ",") else _spelled(self.delimiter),
+            "text": _columns(self.text),
+            "tags": tags,
+            "features": _columns(self.features or ()),
+            "ignored": _columns(self.ignore),
+        }
+        return [f"{what}: {line}" for what, line in lines.items() if line]
 
 
 def _names(key: str, value: Any) -> tuple[str, ...]:
@@ -138,7 +133,7 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
 
 
 def _columns(names: Sequence[str]) -> str:
-    return f"column{'' if len(names) == 1 else 's'} {_listed(names)}"
+    return f"column{'' if len(names) == 1 else 's'} {_listed(names)}" if names else ""
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -147,12 +142,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _spelled(separator: str | None) -> str:
-    if separator is None:
-        return "one tag each"
-    if separator == "json":
-        return "lists in brackets"
-    names = {"<>": "angle brackets around them", "\n": "line ends", " ": "blanks", "\t": "tabulators"}
-    return f"separated by {names.get(separator, repr(separator))}"
+    known = {None: "one, or a list, each", "json": "lists in brackets", "<>": "in angle brackets"}
+    signs = {"\n": "line ends", " ": "blanks", "\t": "tabulators"}
+    return known.get(separator) or f"separated by {signs.get(separator or '', repr(separator))}"
 
 
 # Cells.
@@ -263,10 +255,10 @@ class _Column:
         return short and 2 * len(set(parts)) <= len(parts) and len(parts) > 1.2 * len(self.strings)
 
 
-def _called(columns: Sequence[_Column], names: frozenset[str]) -> list[_Column]:
+def _named(columns: Sequence[_Column], words: frozenset[str]) -> list[_Column]:
     """Return the columns whose name is one of some words, else those whose name has one of them."""
-    wholly = [column for column in columns if " ".join(column.words) in names]
-    return wholly or [column for column in columns if names.intersection(column.words)]
+    wholly = [column for column in columns if " ".join(column.words) in words]
+    return wholly or [column for column in columns if words.intersection(column.words)]
 
 
 # Which column is what.
@@ -277,7 +269,7 @@ def find_roles(
 ) -> Roles:
     """Decide which column of a file is what, from what was asked for and from the cells of its first rows.
 
-    ``reasons`` of the result say why a guess was made. What is not clear is an error.
+    What is not clear is an error.
     """
     try:
         asked = _resolved(names, asked)
@@ -319,88 +311,67 @@ def _resolved(names: Sequence[str], asked: Roles) -> Roles:
 
 def _guessed(columns: Sequence[_Column], asked: Roles) -> Roles:
     """Return the roles of all columns."""
-    taken, reasons = {*asked.text, *asked.labels, *asked.ignore, asked.tags}, dict(asked.reasons)
+    taken = {*asked.text, *asked.labels, *asked.ignore, asked.tags}
     free = [column for column in columns if column.name not in taken]
     tags = next((column for column in columns if column.name == asked.tags), None)
     if asked.tags is None and not asked.labels:
-        tags = _guessed_tags(free, reasons)
+        tags = _listing_tags([column for column in free if column.filled])
         free = [column for column in free if column is not tags]
     text, labels = asked.text, asked.labels
     if not text and asked.kind != "numbers" and asked.features is None:
-        text = _guessed_text(free, reasons)
-    flags = tuple(column.name for column in free if column.is_flag and column.name not in text)
-    beside = asked.features == ()  # the features are elsewhere
+        text = _holding_text([column for column in free if column.is_text])
     if tags is not None and tags.is_flag and not asked.tags and not text:
-        flags, tags = (), None  # one of the labels, perhaps, but there may be others
-    if asked.tags is None and tags is None and not labels and (len(flags) > 1 if text else beside):
-        labels, reasons["tags"] = flags, "their values"
+        tags = None  # one of the labels, perhaps, but there may be others
+    elif asked.tags is None and tags is None and not labels:
+        flags = tuple(column.name for column in free if column.is_flag and column.name not in text)
+        # Columns of 0 and 1 are tags beside a text, and labels where the features are elsewhere.
+        labels = flags if (len(flags) > 1 if text else asked.features == ()) else ()
     if tags is not None:
-        reasons |= {"list": "its type"} if tags.is_list else {}
         mark = asked.tag_separator or guess_separator(tags.strings, known=True)
         asked = replace(asked, tags=tags.name, tag_separator=mark)
-    asked = replace(asked, kind="text" if text else "numbers", text=text, labels=labels, reasons=reasons)
+    features = asked.features
     if not text:
-        if not (asked.has_labels or asked.unlabelled):
+        if not (tags or labels or asked.unlabelled):
             raise _no_text(columns)
-        asked = _with_features(columns, asked)
-    used = {*text, *labels, *(asked.features or ()), asked.tags}
-    return replace(asked, ignore=tuple(column.name for column in columns if column.name not in used))
+        if features is None:  # all other numbers
+            gone = {*labels, *asked.ignore, asked.tags}
+            numbers = [column.name for column in columns if labels or not column.is_no_number]
+            features = tuple(name for name in numbers if name not in gone)
+            if not features or "" in features:
+                what = "A feature has no name" if features else "No column of numbers is left as a feature"
+                raise ValueError(f"{what}. Name it, or pass the columns, as features=[...] or ignore=[...].")
+    used = {*text, *labels, *(features or ()), asked.tags}
+    ignore = tuple(column.name for column in columns if column.name not in used)
+    kind: Any = "text" if text else "numbers"
+    return replace(asked, kind=kind, text=text, labels=labels, features=features, ignore=ignore)
 
 
-def _with_features(columns: Sequence[_Column], asked: Roles) -> Roles:
-    """Return the roles in a table of numbers: unless they are given, all other numbers are features."""
-    if asked.features is not None:
-        return asked
-    taken = {*asked.labels, *asked.ignore, asked.tags}
-    numbers = [column for column in columns if asked.labels or not column.is_no_number]
-    features = tuple(column.name for column in numbers if column.name not in taken)
-    if "" in features:
-        raise ValueError('A feature has no name. Ignore the column (--ignore "") or name it.')
-    if not features:
-        raise ValueError("No column of numbers is left as a feature. Name fewer as labels, or features=[].")
-    return replace(asked, features=features)
-
-
-def _guessed_tags(free: Sequence[_Column], reasons: dict[str, str]) -> _Column | None:
+def _listing_tags(columns: Sequence[_Column]) -> _Column | None:
     """Find the column that lists tags, by its name, else by its values; None if there is none."""
-    possible, reason = [column for column in free if column.filled], "by its name"
-    found = _called(possible, _TAG_NAMES)
+    # Short texts of few words look like lists of tags; what is called a text is none.
+    others = [column for column in columns if not _TEXT_NAMES.intersection(column.words)]
+    found = _named(columns, _TAG_NAMES) or [column for column in others if column.lists_tags()]
     found = [column for column in found if "uris" in column.words] or found  # beside labels
     if len(found) > 1:  # one that lists tags, rather than one with single words or numbers
         found = [column for column in found if column.lists_tags()] or found
-    elif not found:
-        # Short texts of few words look like lists of tags; what is called a text is none.
-        unnamed = [column for column in possible if not _TEXT_NAMES.intersection(column.words)]
-        found, reason = [column for column in unnamed if column.lists_tags()], "its values"
     if len(found) > 1 and not all(column.is_flag for column in found):
         listed = _listed([column.name for column in found])
         raise ValueError(
             f'{listed} may all list tags. Pass one, as tags="..." (on the command line: --tags).'
         )
-    if len(found) != 1:
-        return None
-    reasons["tags"] = reason
-    return found[0]
+    return found[0] if len(found) == 1 else None
 
 
-def _guessed_text(free: Sequence[_Column], reasons: dict[str, str]) -> tuple[str, ...]:
-    """Find the column that holds the text, by its name, else as the longest; none if no column does."""
-    possible, reason = [column for column in free if column.is_text], "by its name"
-    found = _called(possible, _TEXT_NAMES)
-    if not found and (found := [column for column in possible if column.is_prose()]):
-        reason = "the only text"
-    found = sorted(found or _called(possible, _SHORT_TEXT_NAMES), key=lambda column: -column.length)
-    if not found:
-        return ()
-    if len(found) > 1:
-        reason = "longest text"
-        if found[0].length < 2 * found[1].length:
-            raise ValueError(
-                f"{_listed([column.name for column in found])} may all be the text. Pass one, as "
-                'text="...", or several to be joined, as text=["...", "..."] (on the command line: --text).'
-            )
-    reasons["text"] = reason
-    return (found[0].name,)
+def _holding_text(columns: Sequence[_Column]) -> tuple[str, ...]:
+    """Find the column that holds the text, by its name, else by its values; none if no column does."""
+    found = _named(columns, _TEXT_NAMES) or [column for column in columns if column.is_prose()]
+    found = sorted(found or _named(columns, _SHORT_TEXT_NAMES), key=lambda column: -column.length)
+    if len(found) > 1 and found[0].length < 2 * found[1].length:
+        raise ValueError(
+            f"{_listed([column.name for column in found])} may all be the text. Pass one, as "
+            'text="...", or several to be joined, as text=["...", "..."] (on the command line: --text).'
+        )
+    return tuple(column.name for column in found[:1])
 
 
 def _no_text(columns: Sequence[_Column]) -> ValueError:

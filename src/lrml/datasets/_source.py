@@ -45,7 +45,7 @@ _READERS: dict[str, tuple[Any, tuple[str, ...]]] = {  # and the options that are
     "folder": (FolderReader, ()),
 }
 _ARRAYS = ("npy", "npz")
-_ROLES = tuple(one.name for one in fields(Roles) if one.name not in ("kind", "format", "reasons"))
+_ROLES = tuple(one.name for one in fields(Roles) if one.name not in ("kind", "format"))
 
 
 class Source:
@@ -175,13 +175,6 @@ class Source:
         """Name, size and time of change of each file, by which they are known again."""
         return [[path.name, *state] for path, state in self._states.items()]
 
-    def reading(self) -> dict[str, Any]:
-        """Return how later files are to be read: columns by name, and numbers from where these began."""
-        kept: dict[str, Any] = self.roles.kept()
-        if kept.get("format") == "svmlight":
-            kept["zero_based"] = getattr(self.columns.features, "start", 0) == 0
-        return kept
-
     @property
     def train(self) -> Source:
         """The rows to learn from: all, unless there is a split, whose halves are in memory."""
@@ -242,7 +235,6 @@ class AlignedSource:
     def __init__(self, source: Source, columns: Columns) -> None:
         self.source, self.columns, self.roles = source, columns, source.roles
         self.unknown: dict[str, Counter[str]] = {"feature": Counter(), "label": Counter()}
-        self._first: int | None = None  # from where numbered features are counted
 
     def __iter__(self) -> Iterator[tuple[Any, sparse.csr_array | None]]:
         """Yield blocks: texts or features, and labels, NaN where unknown, if there are any."""
@@ -260,12 +252,6 @@ class AlignedSource:
         if wanted is None:
             raise ValueError(f"The model takes texts, but {self.source.name!r} has numbers. Pass texts.")
         by_number = isinstance(wanted, NumberedNames) or isinstance(names, NumberedNames)
-        if isinstance(wanted, NumberedNames) and isinstance(names, NumberedNames):
-            # A model has not kept from where it counts; if the file does not say it, the first rows do.
-            self._first = names.start if self._first is None else self._first
-            if names.start < self._first:
-                raise ValueError(f"{self.source.name!r} has a feature 0 after all. Pass zero_based=True.")
-            wanted = replace(wanted, start=self._first)
         known = frozenset() if by_number else frozenset(names)
         missing = [] if by_number else [name for name in wanted if name not in known]
         if missing or (by_number and isinstance(block.X, np.ndarray) and len(names) != len(wanted)):

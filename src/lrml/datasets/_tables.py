@@ -340,7 +340,6 @@ class CsvReader(LineReader):
     def _roles_of(self, head: list[Row], roles: Roles) -> Roles:
         usual = "\t" if Path(plain_name(self.path)).suffix.lower() == ".tsv" else ","
         seen = _mark_of(head) if roles.delimiter is None and usual == "," else None
-        reasons = {"delimiter": "by the first rows"} if seen not in (None, ",") else {}
         self.delimiter = roles.delimiter or seen or usual
         rows = self._rows(iter(head))
         self.header_line, self.names = next(rows, (0, []))
@@ -359,7 +358,7 @@ class CsvReader(LineReader):
                 'Pass delimiter=";" (on the command line: --delimiter ";") if columns are separated so.',
             )
         self.sample = [cells for _, cells in rows if len(cells) == len(self.names)]  # the last may be cut off
-        roles = replace(roles, delimiter=self.delimiter, reasons=reasons)
+        roles = replace(roles, delimiter=self.delimiter)
         return find_roles(self.path, self.names, self.sample, roles)
 
     def _rows(self, lines: Iterator[Row]) -> Iterator[tuple[int, list[str]]]:
