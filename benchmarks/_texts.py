@@ -205,7 +205,8 @@ def contest(
                 else:
                     runs[name].append(outcome)
                 print(f"{name}: {reasons.get(name) or f'{outcome.cpu:.1f} s'}", file=sys.stderr, flush=True)
-    (n, d), n_labels, per_row = data.X.shape, data.Y.shape[1], data.X.nnz / data.X.shape[0]
+    (n, d), n_labels = data.X.shape, data.Y.shape[1]
+    per_row = data.X.nnz / n if sp.issparse(data.X) else d
     print(f"\n{n} × {d}, {per_row:.0f} nonzeros a row, {n_labels} labels\n")
     costs, quality = ("wall s", "CPU s", "GB"), ("P@1", "P@3", "P@5", "AP", "micro F1", "macro F1")
     columns = (*costs, *quality, "difference", "chosen")

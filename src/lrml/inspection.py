@@ -27,7 +27,7 @@ from lrml.core.checks import check_integer
 from lrml.core.penalties import TailSum
 from lrml.displays import SpectrumDisplay
 from lrml.estimators import LRMLCV, SpectralRegressor, SpectralRegressorCV
-from lrml.report import canvas, column, figure, page, rounded, table
+from lrml.report import canvas, column, figure, page, panel, rounded, table
 
 __all__ = ["LowRankGain", "ModelDescription", "describe_model", "explain", "low_rank_gain"]
 
@@ -367,10 +367,7 @@ def _spectrum_figure(found: ModelDescription) -> dict[str, Any]:
     elif found.fitted["penalty_on"] == "predictions":
         caption += " The penalty acts on those of the predictions."
     display = SpectrumDisplay(found.singular_values, theta=found.theta)
-    alt = "Descending singular values."
-    return figure(
-        "figure-spectrum", "Spectrum", caption, alt, lambda: display.plot(canvas(4.4, 3.2).subplots())
-    )
+    return panel("figure-spectrum", "Spectrum", caption, "Descending singular values.", display.plot)
 
 
 def _features_figure(found: ModelDescription) -> list[dict[str, Any]]:
@@ -387,15 +384,15 @@ def _draw_features(labels: Sequence[dict[str, Any]]) -> Any:
     n_columns, most = min(2, len(labels)), max(len(label["features"]) for label in labels)
     n_rows = -(-len(labels) // n_columns)
     drawing = canvas(2.6 * n_columns, n_rows * (0.6 + 0.17 * most))
-    for panel, label in zip(drawing.subplots(n_rows, n_columns, squeeze=False).flat, labels, strict=False):
+    for axes, label in zip(drawing.subplots(n_rows, n_columns, squeeze=False).flat, labels, strict=False):
         names, coefficients = zip(*(one.values() for one in label["features"]), strict=True)
-        panel.axvline(0.0, color="0.5", linewidth=0.6)
-        panel.plot(coefficients, range(len(names)), "o", markersize=5)
-        panel.set_yticks(
+        axes.axvline(0.0, color="0.5", linewidth=0.6)
+        axes.plot(coefficients, range(len(names)), "o", markersize=5)
+        axes.set_yticks(
             range(len(names)), [shortened(name, _LONGEST_NAME) for name in names], parse_math=False
         )
-        panel.set_title(shortened(label["name"], _LONGEST_NAME), parse_math=False)
-        panel.set(ylim=(len(names) - 0.4, -0.6))
-    for panel in drawing.axes[len(labels) :]:
-        panel.remove()
+        axes.set_title(shortened(label["name"], _LONGEST_NAME), parse_math=False)
+        axes.set(ylim=(len(names) - 0.4, -0.6))
+    for axes in drawing.axes[len(labels) :]:
+        axes.remove()
     return drawing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -199,7 +199,7 @@ def assess(
     threshold: npt.ArrayLike | None = None,
     probabilities: Any = None,
     label_names: Sequence[Any] | None = None,
-    ks: Iterable[int] | None = None,
+    ks: Sequence[int] | None = None,
     n_bootstrap: int = 1000,
     level: float = 0.95,
     random_state: int = 0,
@@ -222,7 +222,7 @@ def assess(
         of a model that has ``predict_proba``, or else scores that are all in [0, 1].
     label_names : sequence of length L, optional
         By default those of the model, the columns of Y if it is a frame, or else their numbers.
-    ks : iterable of int, optional
+    ks : sequence of int, optional
         As in `lrml.metrics.evaluate`.
     n_bootstrap : int, default=1000
         Number of resamples; 0 for none, and intervals of NaN.

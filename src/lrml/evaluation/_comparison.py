@@ -6,7 +6,7 @@ difference over its bootstrap standard error is compared with the normal distrib
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -73,12 +73,7 @@ def compare(
     scores: Mapping[str, Matrix],
     *,
     threshold: npt.ArrayLike | Mapping[str, npt.ArrayLike | None] | None = None,
-    label_names: Sequence[Any] | None = None,
-    ks: Iterable[int] | None = None,
-    n_bootstrap: int = 1000,
-    level: float = 0.95,
-    random_state: int = 0,
-    verbose: int = 0,
+    **options: Any,
 ) -> Comparison:
     """Compare the scores of several models on the same rows.
 
@@ -90,8 +85,8 @@ def compare(
         The scores of each model, by its name; at least two.
     threshold : float, array of shape (L,), or mapping of str to either, optional
         As in `assess`; one for all models, or one for each name.
-    label_names, ks, n_bootstrap, level, random_state, verbose
-        As in `assess`.
+    **options
+        The others of `assess`, the same for all.
 
     Examples
     --------
@@ -107,26 +102,12 @@ def compare(
             '{"one": scores, "other": other_scores}, or use assess for one model.'
         )
     cuts = threshold if isinstance(threshold, Mapping) else dict.fromkeys(scores, threshold)
-    depths = None if ks is None else list(ks)
-    methods = {
-        name: assess(
-            Y,
-            own,
-            threshold=cuts.get(name),
-            label_names=label_names,
-            ks=depths,
-            n_bootstrap=n_bootstrap,
-            level=level,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        for name, own in scores.items()
-    }
+    methods = {name: assess(Y, own, threshold=cuts.get(name), **options) for name, own in scores.items()}
     tests: list[dict[str, Any]] = [
         {"metric": metric, "first": one, "second": other, **_tested(metric, methods[one], methods[other])}
         for metric, found in next(iter(methods.values())).resampled.items()
         for one, other in combinations(methods, 2)
-        if not n_bootstrap or not np.isnan(found).all()
+        if not found.size or not np.isnan(found).all()
     ]
     for test, corrected in zip(tests, holm([test["p_value"] for test in tests]), strict=True):
         first_is_better = (test["difference"] < 0) == lower_is_better(test["metric"])

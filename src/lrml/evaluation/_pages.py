@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import permutations
 from math import isfinite
 from textwrap import shorten
@@ -12,7 +11,7 @@ from typing import Any, TypeAlias
 from lrml._inner import Inner, inner_model
 from lrml._measures import measure_named
 from lrml._shown import counted
-from lrml.report import canvas, column, draw_dots, figure, page, table
+from lrml.report import column, draw_dots, figure, legend_below, page, panel, table
 
 _Plain: TypeAlias = dict[str, Any]
 _About: TypeAlias = Sequence[tuple[str, str]]
@@ -85,7 +84,7 @@ def assessment_page(found: Any, title: str, about: _About, model: Any = None, X:
     if reliable is not None:
         off = f"probabilities are off by {reliable.error:.4f} on average; Brier score {reliable.brier:.4f}"
         known.append(("Calibration", off))
-        figures.append(_reliability_figure(reliable))
+        figures.append(_reliability_figure(reliable.bins))
     left_out = column("left_out", "rows left out", "integer", None, "rows on which the metric has no value")
     columns = [column("metric", "metric"), *(_number(key, key) for key in ("value", "low", "high")), left_out]
     rows = [
@@ -263,58 +262,44 @@ def _metrics_figure(methods: Mapping[str, Any], caption: str) -> _Plain:
 
 
 def _curve_figure(methods: Mapping[str, Any]) -> _Plain:
-    caption = "Of all labels of all rows together, if the threshold moves; the dot is the threshold."
-    alt = "Precision falls as recall rises."
-    return figure("figure-curve", "Precision against recall", caption, alt, partial(_draw_curves, methods))
+    def draw(axes: Any) -> None:
+        for name, found in methods.items():
+            (line,) = axes.plot(found.curve["recall"], found.curve["precision"], label=name)
+            axes.plot(found.micro.recall, found.micro.precision, "o", color=line.get_color(), markersize=6)
+        legend_below(axes.figure, len(methods))
 
-
-def _draw_curves(methods: Mapping[str, Any]) -> Any:
-    drawing, axes = _plot(xlabel="recall", ylabel="precision", xlim=(0, 1.02), ylim=(0, 1.02))
-    for name, found in methods.items():
-        (line,) = axes.plot(found.curve["recall"], found.curve["precision"], label=name)
-        axes.plot(found.micro.recall, found.micro.precision, "o", color=line.get_color(), markersize=6)
-    if len(methods) > 1:
-        for text in drawing.legend(loc="outside lower center", ncols=3).get_texts():
-            text.set_parse_math(False)
-    return drawing
+    said = "Of all labels of all rows together, if the threshold moves; the dot is the threshold."
+    words = "figure-curve", "Precision against recall", said, "Precision falls as recall rises."
+    return panel(*words, draw, xlabel="recall", ylabel="precision", xlim=(0, 1.02), ylim=(0, 1.02))
 
 
 def _labels_figure(labels: Sequence[_Plain]) -> _Plain:
     shown = [label for label in labels if label["support"] > 0]
     support, f1 = ([label[key] for label in shown] for key in ("support", "f1"))
-    alt, draw = "F1 of the labels by their number of relevant rows.", partial(_draw_labels, support, f1)
-    return figure("figure-labels", "F1 of each label", "By the number of relevant rows.", alt, draw)
+
+    def draw(axes: Any) -> None:
+        axes.plot(support, f1, "o", alpha=0.6, markeredgewidth=0, rasterized=len(f1) > _MANY_POINTS)
+        axes.set_xscale("log", subs=(2, 5))
+        axes.xaxis.set_major_formatter("{x:g}")
+        # 20 and 50 have room beside 10 and 100 if there are few such numbers.
+        few = max(support, default=1) < 100 * min(support, default=1)
+        axes.tick_params(axis="x", which="both", length=3.0)
+        axes.xaxis.set_minor_formatter("{x:g}" if few else "")
+
+    alt = "F1 of the labels by their number of relevant rows."
+    words = "figure-labels", "F1 of each label", "By the number of relevant rows.", alt
+    return panel(*words, draw, xlabel="relevant rows", ylabel="F1")
 
 
-def _draw_labels(support: Sequence[float], f1: Sequence[float]) -> Any:
-    drawing, axes = _plot(xlabel="relevant rows", ylabel="F1")
-    axes.plot(support, f1, "o", alpha=0.6, markeredgewidth=0, rasterized=len(f1) > _MANY_POINTS)
-    axes.set_xscale("log", subs=(2, 5))
-    axes.xaxis.set_major_formatter("{x:g}")
-    # 20 and 50 have room beside 10 and 100 if there are few such numbers.
-    axes.tick_params(axis="x", which="both", length=3.0)
-    axes.xaxis.set_minor_formatter("{x:g}" if max(support, default=1) < 100 * min(support, default=1) else "")
-    return drawing
+def _reliability_figure(bins: Sequence[_Plain]) -> _Plain:
+    def draw(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], "--", color="0.5", linewidth=1)
+        axes.plot([one["score"] for one in bins], [one["frequency"] for one in bins], "o-")
 
-
-def _reliability_figure(found: Any) -> _Plain:
-    alt = "How often a label is relevant, by its probability."
-    return figure(
+    words = (
         "figure-reliability",
-        "Reliability of the probabilities",
+        "Reliability",
         _BINS_SAY,
-        alt,
-        partial(_draw_reliability, found),
+        "How often a label is relevant, by its probability.",
     )
-
-
-def _draw_reliability(found: Any) -> Any:
-    drawing, axes = _plot(xlabel="mean probability in a bin", ylabel="share of relevant labels")
-    axes.plot([0, 1], [0, 1], "--", color="0.5", linewidth=1)
-    axes.plot([one["score"] for one in found.bins], [one["frequency"] for one in found.bins], "o-")
-    return drawing
-
-
-def _plot(**axes: Any) -> tuple[Any, Any]:
-    drawing = canvas(4.4, 3.2)
-    return drawing, drawing.subplots(subplot_kw=axes)
+    return panel(*words, draw, xlabel="mean probability in a bin", ylabel="share of relevant labels")

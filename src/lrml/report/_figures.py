@@ -11,6 +11,8 @@ from html import escape
 from importlib import import_module
 from typing import Any, TypeAlias
 
+from lrml._shown import shortened
+
 Plain: TypeAlias = dict[str, Any]
 Ends: TypeAlias = Sequence[Sequence[float]]
 
@@ -82,6 +84,17 @@ def canvas(width: float, height: float) -> Any:
     return found
 
 
+def panel(name: str, title: str, caption: str, alt: str, draw: Callable[[Any], Any], **axes: Any) -> Plain:
+    """Return a figure of one panel, half as wide as a page, on whose axes a function draws."""
+
+    def drawn() -> Any:
+        drawing = canvas(4.4, 3.2)
+        draw(drawing.subplots(subplot_kw=axes))
+        return drawing
+
+    return figure(name, title, caption, alt, drawn)
+
+
 def image(figure: Mapping[str, Any], suffix: str, *, on_page: bool = False) -> bytes:
     """Return a figure as a file: "png", "svg" or "pdf"; the same numbers give the same bytes.
 
@@ -119,15 +132,20 @@ def draw_dots(names: Sequence[str], drawn: Mapping[str, Ends], label: str) -> An
             axes.hlines(y, *ends, color=colour, linewidth=1.2)
         marker = MARKERS[place % len(MARKERS)]
         axes.plot(x, y, marker, color=colour, markersize=5, label=series, clip_on=False)
-    short = [name if len(name) <= _LONGEST_NAME else f"{name[:19]}…{name[-10:]}" for name in names]
+    short = [shortened(name, _LONGEST_NAME) for name in names]
     axes.set(xlabel=label, ylim=(len(names) - 0.4, -0.6))
     axes.set_yticks(range(len(names)), short, parse_math=False)  # a dollar sign is literal
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    if len(drawn) > 1:
-        for text in figure.legend(loc="outside lower center", ncols=3).get_texts():
-            text.set_parse_math(False)
+    legend_below(figure, len(drawn))
     return figure
+
+
+def legend_below(drawing: Any, n_series: int) -> None:
+    """Name the series below a drawing if there are several; a dollar sign is literal."""
+    if n_series > 1:
+        for text in drawing.legend(loc="outside lower center", ncols=3).get_texts():
+            text.set_parse_math(False)
 
 
 # Within a page

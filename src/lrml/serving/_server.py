@@ -16,22 +16,10 @@ _LAST_SECONDS = 30  # for running requests, once the server is told to stop
 def run_app(app: Any, host: str = "127.0.0.1", port: int = 8000, *, ready: Callable[[str], None]) -> None:
     """Serve an application with uvicorn until SIGINT or SIGTERM; running requests are finished first.
 
-    Parameters
-    ----------
-    app : ASGI application
-    host : str, default="127.0.0.1"
-        Address to listen on: this machine alone by default; ``"0.0.0.0"`` for all of its networks.
-    port : int, default=8000
-        0 for any free port.
-    ready : callable
-        Called with the address, such as ``http://127.0.0.1:8000``, as soon as clients may connect.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After SIGINT, when all is closed.
-    OSError
-        If the address cannot be used.
+    It listens on this machine alone, or at ``host="0.0.0.0"`` on all of its networks, on any free port if
+    that is 0. ``ready`` is called with the address, such as ``http://127.0.0.1:8000``, as soon as clients may
+    connect. After SIGINT, when all is closed, it raises KeyboardInterrupt, and OSError if the address cannot
+    be used.
     """
     with _listening(host, port) as listening:
         config = uvicorn.Config(
