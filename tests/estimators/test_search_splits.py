@@ -48,13 +48,19 @@ def test_numbers_and_shares_are_stratified(form):
     "cv",
     [
         *(11, [], [1, 2], [([0, 1], [2]), ([0], [1], [2])], [([0, 1], [])]),
-        *([(np.arange(10) < 5, np.arange(10) >= 5)], [([0.5, 1.0], [2])], [([0, 1], [-1])], [([0, 10], [1])]),
+        *([([0.5, 1.0], [2])], [([[0, 1]], [[2]])], [([0, 10], [1])]),
     ],
     ids=str,
 )
 def test_bad_splits_are_refused(cv):
     with pytest.raises(ValueError, match="cv"):
         held_out_scores(cv, random_labels(10))
+
+
+def test_masks_are_splits():
+    Y, rows = random_labels(40), np.arange(40)
+    masks = [(rows >= 15, rows < 15), (rows % 2 == 0, rows % 2 == 1)]
+    assert_these_splits(held_out_scores(masks, Y), Y, [tuple(map(np.flatnonzero, pair)) for pair in masks])
 
 
 def test_real_targets_are_not_stratified_by_labels():

@@ -222,7 +222,7 @@ class SpectralProblem:
         low, high = math.log(curvature[-1]) - 20.0, math.log(curvature[0]) + 20.0
         while high - low > 1e-3:
             middle = 0.5 * (low + high)
-            left = float(np.mean(curvature / (curvature + math.exp(middle))))
+            left = float((curvature / (curvature + math.exp(middle))).sum()) / len(curvature)
             low, high = (middle, high) if left > share else (low, middle)
         return math.exp(0.5 * (low + high))
 

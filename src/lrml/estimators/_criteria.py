@@ -6,7 +6,7 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -330,10 +330,14 @@ class Contest(NamedTuple):
     """
 
     judge: Any  # of the candidates
-    candidates: list[GridPoint]
-    rivals_judge: Any
-    rivals: list[GridPoint]
-    variants: dict[GridPoint, GridPoint]  # rivals that are near another one, and that one
+    rivals: Sequence[GridPoint] = ()
+    rivals_judge: Any = None  # perhaps that of the others
+    variants: Mapping[GridPoint, GridPoint] = {}  # rivals that are near another one, and that one
+
+    @property
+    def asked(self) -> Any:
+        """The judge of the rivals."""
+        return self.judge if self.rivals_judge is None else self.rivals_judge
 
     @property
     def points(self) -> list[GridPoint]:
@@ -347,8 +351,9 @@ class Contest(NamedTuple):
         these leads together must exceed one standard error of the paired differences, or two with fewer than
         500 rows.
         """
-        table, judged = self.judge.tables[number], self.rivals_judge.tables[number]
-        first = best_of(self.judge, self.candidates, number)
+        table, judged = self.judge.tables[number], self.asked.tables[number]
+        candidates = [point for point in self.judge.points if point not in self.rivals]
+        first = best_of(self.judge, candidates, number)
         found, score = first, (base := table.mean(first))
         facts = dict.fromkeys(("gain", "gain_error", "gain_rows"), math.nan)
         facts |= {"ridge": first.ridge, "ridge_score": base}
@@ -374,10 +379,10 @@ class Contest(NamedTuple):
                 found = found if gain > 0.5 * error else other
             if rule != "best":
                 near = judged.near(found, [first, *self.rivals])
-                found = _simplest(self.rivals_judge, near, number, rule)
+                found = _simplest(self.asked, near, number, rule)
                 score = base + judged.lead(found, first)[0]
         if rule != "best" and found == first:
-            found = _simplest(self.judge, table.near(first, self.candidates), number, rule)
+            found = _simplest(self.judge, table.near(first, candidates), number, rule)
             score = table.mean(found)
         return found, score, facts
 
@@ -397,7 +402,7 @@ class Contest(NamedTuple):
             means, scores, spreads, errors = [], [], [], []
             for point in points:
                 own = point in table.scores
-                asked = table if own else self.rivals_judge.tables[number]
+                asked = table if own else self.asked.tables[number]
                 gain, error = asked.lead(best, point)
                 means.append(table.mean(point) if own else table.mean(best) - gain)
                 scores.append(table.scores[point] if own else np.array(means[-1:]))
@@ -408,7 +413,7 @@ class Contest(NamedTuple):
             results[f"mean_test_{title}"] = np.where(np.isfinite(means), means, np.nan)
             results[f"std_test_{title}"], results[f"error_test_{title}"] = np.array(spreads), np.array(errors)
             results[f"rank_test_{title}"] = rankdata(-np.array(means), method="min").astype(np.int32)
-        ranks = self.rivals_judge.ranks | judge.ranks
+        ranks = self.asked.ranks | judge.ranks
         results["mean_model_rank"] = np.array([ranks[point] for point in points])
         results["mean_model_nbytes"] = judge.comparison.nbytes(results["mean_model_rank"])
         return results

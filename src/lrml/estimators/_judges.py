@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,14 +27,14 @@ from sklearn.exceptions import ConvergenceWarning
 from lrml._progress import progress
 from lrml._shown import counted
 from lrml.core.arrays import Array, Place, dense, full_precision, namespace, take, to_numpy
-from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of, with_unseen
+from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of, spectrum_of, with_unseen
 from lrml.core.losses import SquaredLoss
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
-from lrml.estimators._criteria import Criterion, GridPoint, ScoreTable, by_row, mean_and_error
+from lrml.estimators._criteria import Criterion, GridPoint, ScoreTable, by_row
 from lrml.estimators._fitted import model_nbytes
 from lrml.estimators._loo import LeaveOneOut
-from lrml.estimators._scores import Scorer, Scores
+from lrml.estimators._scores import Scores
 from lrml.estimators._splits import Split, training_part
 from lrml.solvers import PathPoint, solve_path
 
@@ -47,10 +49,10 @@ _LOOSE = 1e-3
 
 Scoring: TypeAlias = Callable[[slice], Scores]
 """Scores of some of the held-out rows."""
-Judged: TypeAlias = tuple[int, Scoring, int]
-"""The place of a candidate, its scores and its rank."""
-Visit: TypeAlias = Callable[["HeldOut", Sequence[Judged]], Any]
-"""Receives held-out rows and candidates that score them; returns the values of each."""
+Seen: TypeAlias = tuple[int, Scoring]
+"""The rank of a candidate, and its scores."""
+Visit: TypeAlias = Callable[[int, Scoring], Any]
+"""Gets what is seen of a candidate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,38 +76,31 @@ class HeldOut:
         rounding = Y.shape[0] * xp.finfo(xp.float64).eps * xp.max(xp.abs(Y), axis=0)
         return xp.where(found > rounding**2, found, 0.0)
 
-    def judge(self, criteria: Sequence[Criterion], cut: Any, scores: Scoring) -> list[Any]:
-        """Values of all criteria: by row in blocks, or, if one of them needs that, for all rows at once.
+    def judge(self, criteria: Sequence[Criterion], cut: Any, several: Sequence[Scoring]) -> list[Any]:
+        """Values of some candidates by all criteria: by row in blocks, or, if one needs that, of all rows.
 
-        They come to the host: candidates are compared there.
+        Several candidates need criteria by row: the rows of each are further ones of a block. Values come to
+        the host: candidates are compared there.
         """
-        n_rows, step = self.Y.shape[0], max(1, _BLOCK_SCORES // self.Y.shape[1])
-        step = step if by_row(criteria) else max(n_rows, 1)
-        parts: list[list[Any]] = [[] for _ in criteria]
+        (n_rows, n_labels), times = self.Y.shape, len(several)
+        step = max(1, _BLOCK_SCORES // (times * n_labels)) if by_row(criteria) else max(n_rows, 1)
+        parts = defaultdict[str, list[Any]](list)
         for start in range(0, n_rows, step):
             rows = slice(start, min(start + step, n_rows))
-            seen = scores(rows)
-            if self.known is not None:  # below all others and the cut, so that they have no effect
-                xp = namespace(seen)
-                below = min(float(xp.min(seen)), float(np.min(cut))) - 1.0
-                seen = xp.where(self.known[rows, :], seen, below)
-            for criterion, values in zip(criteria, parts, strict=True):
-                found = criterion.measure(self.Y[rows, :], seen, cut, self)
-                values.append(found if isinstance(found, float) else to_numpy(found))
-        return [values[0] if np.ndim(values[0]) == 0 else np.concatenate(values) for values in parts]
-
-    def judge_all(self, criteria: Sequence[Criterion], cut: Any, scorings: Sequence[Scoring]) -> Any:
-        """Values of all criteria, by row, of several candidates, as if their rows were further ones."""
-        if len(scorings) == 1:
-            return [self.judge(criteria, cut, scorings[0])]
-        rows = np.tile(np.arange(self.Y.shape[0]), len(scorings))
-        parts = [scores(slice(None)) for scores in scorings]
-        seen = namespace(*parts).concat(parts, axis=0)
-        known = None if self.known is None else take(self.known, rows)
-        weights = None if self.weights is None else take(self.weights, rows)
-        repeated = HeldOut(self.X, take(self.Y, rows), known, weights)
-        found = np.stack(repeated.judge(criteria, cut, lambda block: seen[block, :]))
-        return np.swapaxes(np.reshape(found, (len(criteria), len(scorings), -1)), 0, 1)
+            Y, known = self.Y[rows, :], None if self.known is None else self.known[rows, :]
+            S, *others = [scores(rows) for scores in several]
+            xp = namespace(S)
+            if others:
+                again = np.tile(np.arange(Y.shape[0]), times)
+                S, Y = xp.concat([S, *others], axis=0), take(Y, again)
+                known = None if known is None else take(known, again)
+            if known is not None:  # below all others and the cut, so that they have no effect
+                S = xp.where(known, S, min(float(xp.min(S)), float(np.min(cut))) - 1.0)
+            for criterion in criteria:
+                found = criterion.measure(Y, S, cut, self)
+                found = found if isinstance(found, float) else to_numpy(found)
+                parts[criterion.name].append(np.reshape(found, (times, -1)))
+        return list(zip(*map(np.hstack, parts.values()), strict=True))
 
 
 class Comparison(NamedTuple):
@@ -115,8 +110,7 @@ class Comparison(NamedTuple):
     criteria: Sequence[Criterion]
     cut: Any  # threshold for criteria that need decisions
     fit_intercept: bool
-    expect: Callable[[int, str], None] = lambda count, how: None  # further models on splits
-    advance: Callable[[int], None] = lambda count: None
+    tell: Callable[..., None]  # how many models on splits are done, and how many more there are
 
     def held_out(self, split: Split) -> HeldOut:
         """Rows on which candidates are compared."""
@@ -143,42 +137,30 @@ class Comparison(NamedTuple):
 
 
 @contextmanager
-def told_of_models(
-    verbose: int, name: str, callback: Any
-) -> Iterator[tuple[Callable[[int, str], None], Callable[[int], None]]]:
-    """Yield functions that expect more models on splits, and that advance; they show it if ``verbose``.
+def told_of_models(verbose: int, name: str, callback: Any) -> Iterator[Callable[..., None]]:
+    """Yield a function that is told of models on splits, done and to come, and shows it if ``verbose``.
 
-    A callback hears of each model.
+    A callback hears of each model that is done.
     """
-
-    def tell(count: int) -> None:
-        for _ in range(count if callback is not None else 0):
-            callback("model on a split")
-
-    if not verbose:
-        yield (lambda count, how: None), tell
-        return
     done = total = 0
     lock = Lock()  # candidates are judged in threads
-    with progress(name, "models on splits") as report:
+    with progress(name, "models on splits", verbose=verbose) as report:
 
-        def expect(count: int, how: str) -> None:
-            nonlocal total
-            total += count
-            if how:
-                report.say(f"{how} to begin with")
-
-        def advance(count: int) -> None:
-            nonlocal done
-            tell(count)
+        def tell(more_done: int = 0, more: int = 0, first: int = 0, how: str = "") -> None:
+            nonlocal done, total
+            for _ in range(more_done if callback is not None else 0):
+                callback("model on a split")
             with lock:
-                done += count
-                report.update(done, total)
+                done, total = done + more_done, total + more
+                if first and verbose:
+                    report.say(f"{counted(first, 'candidate')} {how} to begin with")
+                if more_done:
+                    report.update(done, total)
 
-        yield expect, advance
+        yield tell
 
 
-class Judge:
+class Judge(ABC):
     """Candidates, their ranks, and their scores on splits: one table for each criterion."""
 
     def __init__(self, comparison: Comparison, splits: Sequence[Split]) -> None:
@@ -186,44 +168,56 @@ class Judge:
         self.ranks: dict[GridPoint, float] = {}
         self.tables = [comparison.table(criterion, splits) for criterion in comparison.criteria]
 
+    @property
+    @abstractmethod
+    def spectrum(self) -> SpectralProblem:
+        """A problem for the strengths to begin with."""
+
+    @abstractmethod
+    def held_out(self, number: int) -> HeldOut:
+        """Return the rows of a split on which candidates are compared."""
+
+    @abstractmethod
+    def visited(self, number: int, points: Sequence[GridPoint], visit: Visit) -> list[Any]:
+        """Fit candidates to the training part of a split; return what ``visit`` makes of each."""
+
     def judge(self, points: Sequence[GridPoint]) -> None:
         """Fit and judge those candidates that are new."""
         fresh = [point for point in dict.fromkeys(points) if point not in self.ranks]
-        how = "" if self.ranks else f"{counted(len(fresh), 'candidate')} {self.how_told}"
-        self.comparison.expect(len(fresh) * len(self.splits), how)
-        told: list[list[tuple[int, list[Any]]]] = [[] for _ in fresh]  # ranks and values, split by split
-
-        def visit(held: HeldOut, several: Sequence[Judged]) -> Any:
-            places, scorings, ranks = zip(*several, strict=True)
-            found = held.judge_all(self.comparison.criteria, self.comparison.cut, scorings)
-            for place, rank, values in zip(places, ranks, found, strict=True):
-                told[place].append((rank, values))
-            self.comparison.advance(len(places))
-            return found
-
-        for number in range(len(self.splits) if fresh else 0):
-            self.fit(number, fresh, visit)
-        for point, of_splits in zip(fresh, told, strict=True):
+        if not fresh:
+            return
+        first = 0 if self.ranks else len(fresh)
+        self.comparison.tell(more=len(fresh) * len(self.splits), first=first, how=self.how_told)
+        found = list(map(self._fitted, range(len(self.splits)), repeat(fresh)))
+        for point, of_splits in zip(fresh, zip(*found, strict=True), strict=True):
             ranks, values = zip(*of_splits, strict=True)
             self.ranks[point] = float(np.mean(ranks))
             for table, of_criterion in zip(self.tables, zip(*values, strict=True), strict=True):
                 table.add(point, of_criterion)
 
-    def fit(self, number: int, points: Sequence[GridPoint], visit: Visit) -> None:
-        """Fit candidates to the training part of a split, and let each be visited."""
-        raise NotImplementedError
+    def _fitted(self, number: int, points: Sequence[GridPoint]) -> list[tuple[int, Any]]:
+        """Fit candidates to the training part of a split; return their ranks and values on the rest."""
+        held, criteria = self.held_out(number), self.comparison.criteria
+        most = _FEW_SCORES if self.comparison.data.place.is_host else _BLOCK_SCORES
+        together = most // max(math.prod(held.Y.shape), 1) if by_row(criteria) else 1
+        if together <= 1:
+            return self.visited(number, points, lambda *seen: self._judged(held, [seen])[0])
+        several, found = self.visited(number, points, lambda *seen: seen), list[Any]()
+        for start in range(0, len(several), together):
+            found += self._judged(held, several[start : start + together])
+        return found
 
-    def scores_of(self, point: GridPoint) -> Iterator[tuple[HeldOut, Scores]]:
-        """Held-out rows and one candidate's scores of them, split by split."""
-        found: list[tuple[HeldOut, Scores]] = []
+    def _judged(self, held: HeldOut, several: Sequence[Seen]) -> list[tuple[int, Any]]:
+        """Return the ranks of some candidates and their values on held-out rows."""
+        ranks, scorings = zip(*several, strict=True)
+        found = held.judge(self.comparison.criteria, self.comparison.cut, scorings)
+        self.comparison.tell(len(several))
+        return list(zip(ranks, found, strict=True))
 
-        def visit(held: HeldOut, several: Sequence[Judged]) -> Any:
-            found.extend((held, scores(slice(None))) for _, scores, _ in several)
-            return []
-
-        for number in range(len(self.splits)):
-            self.fit(number, [point], visit)
-            yield found.pop()
+    def scored(self, number: int, point: GridPoint) -> tuple[HeldOut, Scores]:
+        """Held-out rows of a split, and one candidate's scores of them."""
+        (found,) = self.visited(number, [point], lambda rank, scores: scores(slice(None)))
+        return self.held_out(number), found
 
     @property
     def points(self) -> list[GridPoint]:
@@ -249,7 +243,7 @@ class Fold(NamedTuple):
     space: Coordinates
     held_out: HeldOut
     scores: SpectralScores | LeaveOneOut
-    total_weight: float  # of the training part
+    n_effective: float  # rows of the training part
     most: int  # labels that vary there: no model has a higher rank
 
 
@@ -260,6 +254,7 @@ class PathJudge(Judge):
         super().__init__(comparison, splits)
         self.how = how  # of `solve_path`
         self._folds: dict[int, Fold] = {}
+        self._problems: dict[tuple[int, float], SpectralProblem] = {}  # with ridges
         self._most_folds = max(1, _MOST_NUMBERS // max(min(comparison.data.X.shape) ** 2, 1))
 
     def fold(self, number: int) -> Fold:
@@ -274,109 +269,103 @@ class PathJudge(Judge):
                 scores = SpectralScores(space, held_out.X, data.schema.targets)
             if len(self._folds) >= self._most_folds:
                 self._folds.popitem()
+                self._problems.clear()
             cross, rounding = space.problem.cross, space.problem.rounding
             lengths = to_numpy(namespace(cross).linalg.vector_norm(cross, axis=0))
             most = int(np.count_nonzero(lengths > rounding * lengths.max(initial=0.0)))
-            self._folds[number] = Fold(space, held_out, scores, part.total_weight, most)
+            self._folds[number] = Fold(space, held_out, scores, part.n_effective, most)
         return self._folds[number]
 
+    def problem(self, number: int, ridge: float) -> SpectralProblem:
+        """Return the problem of a fold with a ridge, and what it keeps of its solutions."""
+        space = self.fold(number).space
+        if (number, ridge) not in self._problems:
+            self._problems[number, ridge] = space.problem.with_ridge(ridge)
+        return self._problems[number, ridge]
+
     @property
-    def problem(self) -> SpectralProblem:
-        """That of the first fold."""
+    def spectrum(self) -> SpectralProblem:
+        """The problem of the first fold."""
         return self.fold(0).space.problem
 
     @property
     def unit(self) -> float:
-        """The root mean square of a label about its mean, times √L and the root of the usual weight.
+        """The root mean square of a label about its mean, times √L."""
+        return math.sqrt(self.spectrum.target / self.fold(0).n_effective)
 
-        That weight is Σ w² / Σ w.
-        """
-        data, level = self.comparison.data, 1.0
-        if data.weights is not None:
-            top = float(data.place.xp.max(data.weights)) or 1.0
-            shares = data.weights / top
-            level = top * float(shares @ shares / data.place.xp.sum(shares))
-        return math.sqrt(self.problem.target / self.fold(0).total_weight * level)
+    def held_out(self, number: int) -> HeldOut:
+        """Return the rows of a split on which candidates are compared."""
+        return self.fold(number).held_out
 
-    def solve(
-        self, number: int, points: Sequence[GridPoint], visit: Callable[[int, PathPoint], None]
-    ) -> None:
-        """Solve candidates on a fold; visit each in the thread that has solved it."""
-        problem = self.fold(number).space.problem
-        parts = {point.ridge: problem.with_ridge(point.ridge) for point in points}
-        solve_path([(parts[point.ridge], point.penalty) for point in points], visit, **self.how)
+    def solved(self, number: int, points: Sequence[GridPoint], visit: Callable[[PathPoint], Any]) -> Any:
+        """Solve candidates on a fold; return what ``visit`` makes of each, in the thread that solves it."""
+        pairs = [(self.problem(number, point.ridge), point.penalty) for point in points]
+        return solve_path(pairs, lambda _, found: visit(found), **self.how)
 
-    def fit(self, number: int, points: Sequence[GridPoint], visit: Visit) -> None:
-        """Fit candidates to the training part of a split, and let each be visited."""
-        fold, waiting = self.fold(number), list[Judged]()
-        held, most = fold.held_out, _FEW_SCORES if self.comparison.data.place.is_host else _BLOCK_SCORES
-        together = most // max(math.prod(held.Y.shape), 1) if by_row(self.comparison.criteria) else 1
+    def visited(self, number: int, points: Sequence[GridPoint], visit: Visit) -> list[Any]:
+        """Solve candidates on a fold; return what ``visit`` makes of each."""
+        fold = self.fold(number)
 
-        def seen(place: int, found: PathPoint) -> None:
+        def seen(found: PathPoint) -> Any:
             solution = found.regressions
-            judged = place, fold.scores.of(solution), min(solution.left.shape[1], fold.most)
-            if together > 1:
-                waiting.append(judged)
-            else:
-                visit(held, [judged])
+            return visit(min(solution.left.shape[1], fold.most), fold.scores.of(solution))
 
-        self.solve(number, points, seen)
-        for start in range(0, len(waiting), max(together, 1)):
-            visit(held, waiting[start : start + together])
+        found: list[Any] = self.solved(number, points, seen)
+        return found
 
 
 class RefitJudge(Judge):
     """Candidates that are fitted to the rows, each from the last one on the same split."""
 
     def __init__(
-        self,
-        comparison: Comparison,
-        splits: Sequence[Split],
-        estimator: Any,
-        params_of: Callable[[GridPoint], Any],
+        self, comparison: Comparison, splits: Sequence[Split], estimator: Any, params_of: Callable[..., Any]
     ) -> None:
         super().__init__(comparison, splits)
         self.estimator, self.params_of = estimator, params_of
-        self._last: dict[int, tuple[GridPoint, Any]] = {}  # by split
+        self._last: dict[tuple[int, int | None], Any] = {}  # by split and limit of the rank
         self._part: tuple[int, Rows] | None = None  # the training part in use
-        # Of a single split: the best model so far by the first criterion.
-        self._leader: tuple[float, GridPoint | None, Any] = -math.inf, None, None
 
-    def fit(self, number: int, points: Sequence[GridPoint], visit: Visit) -> None:
-        """Fit candidates to the training part of a split, and let each be visited."""
-        held_out = self.comparison.held_out(self.splits[number])
-        ranks_labels = self.comparison.data.schema.targets == "binary"
-        for place, point in enumerate(points):
-            model = self.starting_point(point) or self._model(number, point)
+    @property
+    def spectrum(self) -> SpectralProblem:
+        """That of all rows."""
+        return spectrum_of(self.comparison.data, fit_intercept=self.comparison.fit_intercept)
 
-            def scores(block: slice, model: Any = model) -> Scores:
-                found: Scores = model.fitted_.scores(held_out.X[block, :])
+    def held_out(self, number: int) -> HeldOut:
+        """Return the rows of a split on which candidates are compared."""
+        return self.comparison.held_out(self.splits[number])
+
+    def visited(self, number: int, points: Sequence[GridPoint], visit: Visit) -> list[Any]:
+        """Fit candidates to the training part of a split, one by one; return what ``visit`` makes of each."""
+        held, ranks_labels = self.held_out(number), self.comparison.data.schema.targets == "binary"
+
+        def visited(point: GridPoint) -> Any:
+            fitted = self._model(number, point).fitted_
+
+            def scores(block: slice) -> Scores:
+                found: Scores = fitted.scores(held.X[block, :])
                 return namespace(found).astype(found, namespace(found).float32) if ranks_labels else found
 
-            found = visit(held_out, [(place, scores, model.rank_)])
-            if len(self.splits) == 1 and len(found):
-                score, _ = mean_and_error(np.atleast_1d(found[0][0]), self.tables[0].weights)
-                if score > self._leader[0]:
-                    self._leader = score, point, copy(model)  # the next fit sets new attributes
+            return visit(fitted.rank, scores)
+
+        return list(map(visited, points))
 
     def _model(self, number: int, point: GridPoint) -> Any:
         if self._part is None or self._part[0] != number:
             self._part = number, self.comparison.data.some(self.splits[number].train)
-        last, model = self._last.get(number), clone(self.estimator).set_params(warm_start=True)
-        close = self.estimator.tol is None or self.estimator.tol <= _LOOSE
-        if last is not None and close and last[0].rank == point.rank:
-            model = last[1]
+        model = self.neighbour(number, point)
+        if model is None or not (self.estimator.tol is None or self.estimator.tol <= _LOOSE):
+            model = clone(self.estimator).set_params(warm_start=True)
         model.set_params(**self.params_of(point))
         with warnings.catch_warnings():
             # A candidate that has not quite converged can be judged; the final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model._fit_to(self._part[1], model._check_params())
-        self._last[number] = point, model
+        self._last[number, point.rank] = model
         return model
 
-    def starting_point(self, point: GridPoint) -> Any:
-        """Return a model from whose solution the final fit may start, if there is one."""
-        return copy(self._leader[2]) if self._leader[1] == point else None
+    def neighbour(self, number: int, point: GridPoint) -> Any:
+        """Return the last model on a split, if a fit of the candidate may start from there."""
+        return self._last.get((number, point.rank))
 
 
 class SpectralScores:
@@ -411,5 +400,12 @@ class SpectralScores:
         with full_precision(V):
             V = V if self.labels is None else self.labels @ V
         V = xp.where(self.space.unseen[:, None], 0.0, V)
-        scorer = Scorer(xp.astype(self.unit * left, self.dtype), V.T, self.at_mean, sparse=False)
-        return lambda block: scorer(self.rows[block, :])
+        codes = xp.astype(self.unit * left, self.dtype)
+
+        @full_precision(self.rows)
+        def scores(block: slice) -> Scores:
+            found = (self.rows[block, :] @ codes) @ V.T
+            found += self.at_mean
+            return found
+
+        return scores

@@ -112,11 +112,12 @@ class LeaveOneOut:
         """Return the function that scores some of the rows by the fits without them."""
         left, right, _, extra, shrunk = solution
         xp = namespace(left)
-        shrinkage = solution.ridge + (xp.zeros_like(left[0, :]) if extra is None else extra)
         problem, dtype = self.space.problem, self.dtype
         curvature = problem.curvature[:, None]
         # One column of leverages serves all directions with the same shrinkage.
-        distinct, inverse = xp.unique_inverse(shrinkage)
+        distinct, inverse = solution.ridge * Place.of(left).ones(1), None
+        if extra is not None:
+            distinct, inverse = xp.unique_inverse(solution.ridge + extra)
         several = distinct.shape[0] > 1
         kept_back = xp.astype(_kept_back(distinct, curvature), dtype)
         projected = problem.cross if right is None else problem.cross @ right
@@ -166,7 +167,7 @@ def _kept_back(shrinkage: Array, curvature: Array) -> Array:
     return xp.where(xp.isinf(shrinkage), 1.0, shrinkage / (curvature + shrinkage))
 
 
-def _spread(columns: Array, inverse: Array, several: bool) -> Array:
+def _spread(columns: Array, inverse: Array | None, several: bool) -> Array:
     """Return the column of each direction, given those of distinct shrinkages; a single one serves all."""
     return take(columns, inverse, axis=1) if several else columns
 

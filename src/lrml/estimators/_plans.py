@@ -1,8 +1,8 @@
 """Plans: which candidates a search tries, and what it tries next.
 
-A plan yields points and is sent the judge that has judged them. A grid on folds needs no plan: squared errors
-screen it. With T the predictions of held-out rows by ridge regression, along the right singular vectors V of
-its predictions, and s/d what a penalty leaves of their singular values, the squared error on these rows is
+A plan asks a judge, and goes on by its scores. A grid on folds needs no plan: squared errors screen it. With
+T the predictions of held-out rows by ridge regression, along the right singular vectors V of its predictions,
+and s/d what a penalty leaves of their singular values, the squared error on these rows is
 
 ::
 
@@ -21,9 +21,10 @@ alpha = 2ρσ acts on the largest singular value σ of the tail like ρ.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,26 +41,33 @@ from lrml.core.rows import Rows
 from lrml.estimators._criteria import GridPoint
 from lrml.estimators._judges import Comparison, Fold, Judge, PathJudge
 from lrml.estimators._kernels import compared
+from lrml.estimators._spec import Parameters, loss_scale, noise_along
 from lrml.estimators._splits import Split
 from lrml.solvers import PathPoint
 
 _Float64 = npt.NDArray[np.float64]
-Plan: TypeAlias = Generator[list[GridPoint], Judge, Any]
 
-# Ridges with which a search begins, by the shares of effective directions that they leave.
-FIRST_SHARES = (0.98, 0.9, 0.75, 0.5, 0.25, 0.1)
+# Ridges by the shares of effective directions that they leave: the first ones of a search, those of a grid,
+# and the first ones where every candidate is a fit of its own.
+FIRST_SHARES, GRID_SHARES = (0.98, 0.9, 0.75, 0.5, 0.25, 0.1), (1.0, 0.9, 0.6, 0.4, 0.2)
+ROW_SHARES = (0.2, 0.4, 0.6)
+# Thetas of such fits, as shares of the labels, and what the ridge leaves at which noise is measured.
+ROW_THETAS, _NOISE_SHARE = (0.0, 0.05), 0.2
 # Neighbouring values that differ by less than the square of this factor are not told apart.
 _FINE = 1.5
 # A best value on the edge of what was tried is followed beyond it by this factor, at most so many times.
 BEYOND, MOST_ROUNDS = 4.0, 6
 # Ridges beside the penalty, as multiples of the best one without it.
 _MULTIPLES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)
-# Thresholds of singular values, as multiples of the unit of a judge.
+# Thresholds of singular values, in units of the root mean square of a label about its mean, times √L.
 _THRESHOLDS = np.geomspace(0.03, 3.0, 24)
 # Upper ends of the ranges of theta, as shares of the number of directions, of which each names a candidate.
 _RANGES = (0.0, 0.02, 0.06, 0.25, 1.0)
 # On the coefficients, where a model is solved step by step: shares of the labels, multiples, alphas.
 _FEW_THETAS, _FEW_MULTIPLES, _N_ALPHAS = (0.0, 0.05, 0.2), (1.0, 0.25), 4
+# Where every candidate is a fit: how many alphas, the strongest as a multiple of the noise, the ratio of
+# neighbours. Beside a ridge the best alpha is smaller, and matters less.
+_BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 N_SCREENING = 3  # folds that screen; all judge
 _N_RANKS = 10  # ranks that are tried where a small model is wanted
 _ALPHA_SHARES = (0.05, 0.98)
@@ -72,27 +80,26 @@ _MOST_ROWS, _SCALE_ROWS = 2000, 300
 _FIRST_WIDTHS = (0.5, 1.0, 2.0)
 
 
-def run(plan: Plan, judge: Judge) -> Any:
-    """Judge what a plan proposes until it ends; return what it has found."""
-    try:
-        proposed = next(plan)
-        while True:
-            judge.judge(proposed)
-            proposed = plan.send(judge)
-    except StopIteration as end:
-        return end.value
+def follow(
+    judge: Judge,
+    given: Sequence[float] | None,
+    first: Callable[[], Iterable[float]],
+    point: Callable[[float], GridPoint],
+) -> GridPoint:
+    """Return the best candidate for values of one parameter: for those given, or by a search.
 
-
-def follow(values: Iterable[float], point: Callable[[float], GridPoint]) -> Plan:
-    """Try values of one parameter; go on beyond the edge if the best is there, and refine around it.
-
-    Ends when a round gains less than one standard error. Returns the best candidate.
+    A search begins with the usual ``first`` ones, goes on beyond the edge if the best is there, and refines
+    around it. It ends when a round gains less than one standard error.
     """
+    table, last, edge = judge.tables[0], None, False
+    fresh = dict.fromkeys(first() if given is None else given)
     tried: dict[float, GridPoint] = {}
-    fresh, last, edge = list(dict.fromkeys(values)), None, False
     for round_ in range(1 + MOST_ROUNDS):
-        judge = yield [tried.setdefault(value, point(value)) for value in fresh]
-        table, order = judge.tables[0], sorted(tried)
+        tried |= (points := dict(zip(fresh, map(point, fresh), strict=True)))
+        judge.judge(list(points.values()))
+        if given is not None:
+            return max(tried.values(), key=table.mean)
+        order = sorted(tried)
         best = max(reversed(order), key=lambda value: table.mean(tried[value]))  # among equals, the largest
         if last is not None:
             gain, error = table.lead(tried[best], tried[last])
@@ -100,97 +107,72 @@ def follow(values: Iterable[float], point: Callable[[float], GridPoint]) -> Plan
                 break
         at, last = order.index(best), best
         edge = at in (0, len(order) - 1)
-        fresh = [best * BEYOND] * (at == len(order) - 1) + [best / BEYOND] * (at == 0)
+        further = [best * BEYOND] * (at == len(order) - 1) + [best / BEYOND] * (at == 0)
         near = [order[place] for place in (at - 1, at + 1) if 0 <= place < len(order)]
-        fresh += [
+        further += [
             math.sqrt(best) * math.sqrt(value) for value in near if max(best / value, value / best) > _FINE**2
         ]
-        fresh = [value for value in fresh if value not in tried and math.isfinite(value)]
+        fresh = dict.fromkeys(value for value in further if value not in tried and math.isfinite(value))
         if not fresh or round_ == MOST_ROUNDS:
             break
     return tried[best]
 
 
-def follow_or_try(
-    given: Sequence[float] | None, first: Callable[[], Iterable[float]], point: Callable[[float], GridPoint]
-) -> Plan:
-    """Try the values of one parameter that are given, or follow the usual first ones; return the best."""
-    if given is None:
-        best = yield from follow(first(), point)
-    else:
-        judge = yield (points := [point(value) for value in given])
-        best = max(points, key=judge.tables[0].mean)
-    return best
-
-
-def staged(
-    ridges: Sequence[float] | None,
-    first: Callable[[], Sequence[float]],
-    alphas: Sequence[float],
-    thetas: Sequence[int],
-) -> Plan:
-    """Search for the best ridge, then alpha beside half of it, then theta: where every candidate is a fit.
+def beside(judge: Judge, params: Parameters, ridge: float, thetas: Sequence[int]) -> None:
+    """Search for alpha beside half of the best ridge, then theta: where every candidate is a fit.
 
     The penalty shrinks what the ridge shrinks too; so a smaller ridge with a larger alpha follows, and the
-    whole one with a smaller alpha. Given ridges stay as they are.
+    whole one with a smaller alpha. Given ridges stay as they are. Where a small model is wanted, the alpha of
+    the smallest candidate that is as good as the best is then doubled, and so on.
     """
-    ridge = 0.0
-    if (
-        ridges is None or any(ridges) or not any(alphas)
-    ):  # without any penalty, separable labels have no optimum
-        strong_first = None if ridges is None else sorted(ridges, reverse=True)
-        ridge = (yield from follow_or_try(strong_first, first, lambda one: GridPoint(0, 0.0, one))).ridge
-    if not any(alphas):
-        return
-    start = GridPoint(thetas[0], 0.0, 0.5 * ridge if ridges is None else ridge)
-    found = [(yield from follow(alphas, lambda value: start._replace(alpha=value)))]
-    if ridges is None:
+    table, free = judge.tables[0], params.ridges is None
+    noise = noise_along(judge.comparison.data, params, judge.spectrum.ridge_leaving(_NOISE_SHARE))
+    count, multiple, ratio = _ALONE if ridge == 0 else _BESIDE_RIDGE
+    alphas = [multiple * noise / ratio**step for step in range(count)]
+    start = GridPoint(thetas[0], 0.0, 0.5 * ridge if free else ridge)
+    found = [follow(judge, None, lambda: alphas, lambda value: start._replace(alpha=value))]
+    if free:
         alpha = found[0].alpha
         found += [GridPoint(thetas[0], 1.5 * alpha, 0.125 * ridge), GridPoint(thetas[0], 0.5 * alpha, ridge)]
-    judge = yield found
-    leader = max(found, key=judge.tables[0].mean)
-    yield [leader._replace(theta=theta) for theta in thetas[1:]]
-
-
-def shrinking(plan: Plan, least: float) -> Plan:
-    """After a plan, double the alpha of the smallest candidate that is as good as the best, and so on."""
-    yield from plan
-    judge = yield []
-    for _ in range(MOST_ROUNDS):
-        best = max(judge.points, key=judge.tables[0].mean)
-        small = min(judge.tables[0].near(best, judge.points), key=judge.ranks.__getitem__)
-        stronger = small._replace(alpha=max(2.0 * small.alpha, least))
+        judge.judge(found)
+    leader = max(found, key=table.mean)
+    judge.judge([leader._replace(theta=theta) for theta in thetas[1:]])
+    for _ in range(MOST_ROUNDS if params.rule == "smallest" else 0):
+        best = max(judge.points, key=table.mean)
+        small = min(table.near(best, judge.points), key=judge.ranks.__getitem__)
+        stronger = small._replace(alpha=max(2.0 * small.alpha, alphas[-1]))
         if stronger in judge.points:
             break
-        judge = yield [stronger]
+        judge.judge([stronger])
 
 
-def _errors(fold: Fold, ridges: Sequence[float], thetas: Sequence[int], thresholds: _Float64) -> _Float64:
+def _errors(
+    judge: PathJudge, number: int, ridges: Sequence[float], thetas: Sequence[int], thresholds: _Float64
+) -> _Float64:
     """Squared errors on held-out rows, up to a constant, beside each ridge for every theta and threshold."""
-    parts_of, found = _parts(fold), list[_Float64]()
+    parts_of, found = _parts(judge.fold(number)), list[_Float64]()
     for ridge in ridges:
-        left, V, d, _ = fold.space.problem.with_ridge(ridge).penalised_predictions(TailSum(0, 0.0))
+        left, V, d, _ = judge.problem(number, ridge).penalised_predictions(TailSum(0, 0.0))
         a, b = parts_of(left, V)
         shrunk = np.maximum(1.0 - thresholds[:, None] / d, 0.0)
         gains = shrunk**2 * a - 2.0 * shrunk * b
         # The head is free: its gains are those of ridge regression.
         free, tails = np.zeros(len(d) + 1), np.zeros((len(thresholds), len(d) + 1))
         free[1:], tails[:, :-1] = np.cumsum(a - 2.0 * b), np.cumsum(gains[:, ::-1], axis=1)[:, ::-1]
-        heads = np.minimum(thetas, len(d))
+        heads = np.minimum(np.asarray(thetas, np.intp), len(d))
         found.append(free[heads][:, None] + tails[:, heads].T)
     return np.stack(found)
 
 
 def _solved_errors(judge: PathJudge, number: int, points: Sequence[GridPoint]) -> _Float64:
     """Squared errors on the held-out rows of a fold, up to a constant, by candidates that are solved."""
-    errors, parts_of = np.zeros(len(points)), _parts(judge.fold(number))
+    parts_of = _parts(judge.fold(number))
 
-    def add(place: int, solved: PathPoint) -> None:
+    def error(solved: PathPoint) -> float:
         a, b = parts_of(*solved.regressions.sides)
-        errors[place] = float(np.sum(a - 2.0 * b))
+        return float(np.sum(a - 2.0 * b))
 
-    judge.solve(number, points, add)
-    return errors
+    return np.array(judge.solved(number, points, error))
 
 
 def _parts(fold: Fold) -> Callable[[Array, Array | None], tuple[_Float64, _Float64]]:
@@ -210,82 +192,72 @@ def _parts(fold: Fold) -> Callable[[Array, Array | None], tuple[_Float64, _Float
 
 
 def screened(
-    judge: PathJudge,
-    best: GridPoint,
-    unit: float,
-    *,
-    thetas: Sequence[int] | None,
-    ridges: Sequence[float] | None,
-    ranks: Sequence[int] | None,
-    small: bool,
+    judge: PathJudge, best: GridPoint, unit: float, params: Parameters
 ) -> tuple[list[GridPoint], dict[GridPoint, GridPoint]]:
     """Return candidates with the least squared errors on folds, of each range of theta, and overall.
 
-    Also the best of all by its variants with half and twice the alpha. ``unit`` is that of a judge, and
-    ``thetas``, ``ridges`` and ``ranks`` are those allowed: None stands for all thetas, multiples of the best
-    ridge, and a penalty in place of limits of the rank. Where models are to be ``small``, some of low rank
-    follow.
+    Also the best of all by its variants with half and twice the alpha. Given thetas, ridges and ranks are
+    kept to; by default there are all thetas, and multiples of the best ridge. ``unit`` is that of a judge.
+    Where small models are wanted, some of low rank follow.
     """
     numbers = range(min(len(judge.splits), N_SCREENING))
-    folds = [judge.fold(number) for number in numbers]
-    most = min(fold.space.problem.shape[1] for fold in folds)
-    closed = judge.how["space"] == "predictions" or ranks is not None
-    if ridges is None:
-        ridges = [multiple * best.ridge for multiple in (_MULTIPLES if closed else _FEW_MULTIPLES)]
-    ridges = list(dict.fromkeys([best.ridge, *ridges]))
-    sizes, cuts = counts_up_to(most) if thetas is None else sorted(set(thetas)), unit * _THRESHOLDS
-    if ranks is not None:
-        sizes, cuts = [rank for rank in sorted(ranks) if rank < most], np.array([math.inf])
-    # By ridge, theta or rank, and alpha. They become points only once they are chosen: there are many.
-    grid = [part.ravel() for part in np.meshgrid(ridges, sizes, 2.0 * cuts, indexing="ij")]
-    if not closed:
-        sizes = sizes if thetas is not None else sorted({round(share * most) for share in _FEW_THETAS})
-        points = grid_points(folds[0].space.problem, sizes, None, ridges, _N_ALPHAS)
-        some = [(one.ridge, one.theta, one.alpha) for one in points if one.alpha > 0]
-        grid = list(np.array(some).reshape(-1, 3).T)
-    if not grid[0].size:
-        return [], {}
+    most = min(judge.fold(number).space.problem.shape[1] for number in numbers)
+    ridges, sizes, alphas, errors = _screen(judge, numbers, best, unit, most, params)
 
-    def point(place: int) -> GridPoint:
-        ridge, size, alpha = float(grid[0][place]), int(grid[1][place]), float(grid[2][place])
-        return GridPoint(size, alpha, ridge) if ranks is None else GridPoint(0, 0.0, ridge, size)
-
-    errors = np.zeros(len(grid[0]))
-    for number, fold in zip(numbers, folds, strict=True):
-        if closed:
-            errors += _errors(fold, ridges, sizes, cuts).ravel()
-        else:
-            errors += _solved_errors(judge, number, [point(place) for place in range(len(errors))])
-
-    def least(among: Any) -> list[GridPoint]:
+    def least(among: Any) -> list[GridPoint]:  # only those chosen become points: there are many
         places = np.flatnonzero(among)
-        return [point(place) for place in places[np.argsort(errors[places], kind="stable")[:1]]]
+        if not places.size:
+            return []
+        place = places[np.argmin(errors[places])]
+        ridge, size = float(ridges[place]), int(sizes[place])
+        return [
+            GridPoint(0, 0.0, ridge, size) if params.limited else GridPoint(size, float(alphas[place]), ridge)
+        ]
 
-    shares = np.minimum(grid[1] / most, 1.0)
-    found: list[GridPoint] = []
+    shares, found = np.minimum(sizes / most, 1.0), list[GridPoint]()
     for low, high in zip((-1.0, *_RANGES), _RANGES, strict=False):
         found += least((low < shares) & (shares <= high))
-    found += least(grid[0] == best.ridge)
-    (top,) = least(shares >= 0.0)
-    variants = {top._replace(alpha=f * top.alpha): top for f in (0.5, 2.0) if 0.0 < top.alpha < math.inf}
-    found += [*variants, *(_small(judge, best, thetas, ranks) if small else [])]
-    return list(dict.fromkeys(found)), variants
+    found += least(ridges == best.ridge)
+    tops, factors = [one for one in least(shares >= 0.0) if 0.0 < one.alpha < math.inf], (0.5, 2.0)
+    variants = {top._replace(alpha=factor * top.alpha): top for top in tops for factor in factors}
+    small = _small(judge, best, params) if params.rule != "best" and found else []
+    return list(dict.fromkeys([*found, *variants, *small])), variants
 
 
-def _small(
-    judge: PathJudge, best: GridPoint, thetas: Sequence[int] | None, ranks: Sequence[int] | None
-) -> list[GridPoint]:
+def _screen(
+    judge: PathJudge, numbers: Iterable[int], best: GridPoint, unit: float, most: int, params: Parameters
+) -> Any:
+    """Return ridges, thetas or ranks, alphas and squared errors, summed over some folds, of a grid."""
+    closed, thetas = judge.how["space"] == "predictions" or params.limited, params.thetas
+    usual = [multiple * best.ridge for multiple in (_MULTIPLES if closed else _FEW_MULTIPLES)]
+    ridges = list(dict.fromkeys([best.ridge, *(usual if params.ridges is None else params.ridges)]))
+    if closed:
+        sizes, cuts = counts_up_to(most) if thetas is None else sorted(thetas), unit * _THRESHOLDS
+        if params.limited:  # all or nothing of a direction
+            sizes, cuts = (
+                [rank for rank in params.ranks or range(1, most) if rank < most],
+                np.array([math.inf]),
+            )
+        grid = np.stack([part.ravel() for part in np.meshgrid(ridges, sizes, 2.0 * cuts, indexing="ij")])
+        return *grid, sum(_errors(judge, number, ridges, sizes, cuts).ravel() for number in numbers)
+    sizes = thetas or sorted({round(share * most) for share in _FEW_THETAS})
+    points = grid_points(judge.fold(0).space.problem, sizes, None, ridges, _N_ALPHAS)
+    points = [point for point in points if point.alpha > 0]
+    grid = np.array([(one.ridge, one.theta, one.alpha) for one in points]).reshape(-1, 3).T
+    return *grid, sum(_solved_errors(judge, number, points) for number in numbers)
+
+
+def _small(judge: PathJudge, best: GridPoint, params: Parameters) -> list[GridPoint]:
     """Return models of limited ranks: so many directions are free, or are left by the threshold."""
     problem = coordinates_of(judge.comparison.data, fit_intercept=judge.comparison.fit_intercept).problem
     problem = problem.with_ridge(best.ridge)
     d = problem.penalised_predictions(TailSum(0, 0.0)).d
-    sizes = counts_up_to(len(d) - 1, _N_RANKS)[1:]
-    if ranks is not None:
-        return [best._replace(rank=rank) for rank in sizes if rank in ranks]
     points = []
-    for rank in sizes:
-        free = max((theta for theta in ([rank] if thetas is None else thetas) if theta <= rank), default=None)
-        if free is not None:
+    for rank in counts_up_to(len(d) - 1, _N_RANKS)[1:]:
+        free = max((theta for theta in params.thetas or [rank] if theta <= rank), default=None)
+        if params.limited:
+            points += [best._replace(rank=rank)] * (rank in (params.ranks or [rank]))
+        elif free is not None:
             on_predictions = judge.how["space"] == "predictions"
             limit = 2.0 * float(d[rank]) if on_predictions else problem.strongest_slopes([free])[0]
             points.append(GridPoint(free, limit * (1.0 + 1e-9), best.ridge))
@@ -345,6 +317,12 @@ def resolve_counts(name: str, values: Iterable[Any], least: int, shape: tuple[in
     return list(dict.fromkeys(check_count(name, value, least, shape) for value in values))
 
 
+def usual_ridges(judge: Judge, params: Parameters, shares: Iterable[float]) -> list[float]:
+    """Return the ridges that leave these shares, times the curvature of the loss relative to squares."""
+    scale = loss_scale(judge.comparison.data, params)
+    return [scale * ridge for ridge in ridges_leaving(judge.spectrum, shares)]
+
+
 def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
     """Return the ridges that leave these shares of the effective directions; 1 stands for no ridge."""
     return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
@@ -379,8 +357,8 @@ def choose_gamma(
     def judge(gamma: float) -> float:
         wide = replace(part, kernel=replace(part.kernel, gamma=gamma))
         alone = PathJudge(comparison._replace(data=wide, criteria=[criterion]), held)
-        ridges = ridges_leaving(alone.problem, FIRST_SHARES)
-        best = run(follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge)), alone)
+        ridges = partial(ridges_leaving, alone.spectrum, FIRST_SHARES)
+        best = follow(alone, None, ridges, lambda ridge: GridPoint(0, 0.0, ridge))
         table.add(gamma, [alone.tables[0].values[best]])
         return table.mean(gamma)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, replace
+from functools import partial
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +20,7 @@ from lrml._shown import shown
 from lrml.blocks import BlockError, Checkpoint
 from lrml.core import checks as check
 from lrml.core.arrays import dense, is_sparse, namespace, one_blas_thread_if
-from lrml.core.coordinates import road_of, spectrum_of
+from lrml.core.coordinates import road_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_fits import opened
@@ -30,25 +33,24 @@ from lrml.estimators._criteria import (
     check_scorings,
     criterion_of_one_label,
 )
-from lrml.estimators._judges import Comparison, PathJudge, RefitJudge, told_of_models
+from lrml.estimators._judges import Comparison, Judge, PathJudge, RefitJudge, told_of_models
 from lrml.estimators._loo import automatic_cut, best_cut
 from lrml.estimators._plans import (
     DEFAULT_THETAS,
     FIRST_SHARES,
+    GRID_SHARES,
     N_SCREENING,
+    ROW_SHARES,
+    ROW_THETAS,
     WITH_GAMMA,
-    Plan,
+    beside,
     choose_gamma,
-    follow_or_try,
-    grid_points,
+    follow,
     resolve_counts,
-    ridges_leaving,
-    run,
     screened,
-    shrinking,
-    staged,
+    usual_ridges,
 )
-from lrml.estimators._spec import CHECKS, Parameters, loss_scale, noise_along, sums_suffice, with_constructor
+from lrml.estimators._spec import CHECKS, Parameters, check_reach, sums_suffice, with_constructor
 from lrml.estimators._splits import (
     Folds,
     FoldSums,
@@ -71,16 +73,8 @@ _MANY_ROWS = 3000
 # Up to this many multiplications for XᵀX and XᵀY and their decomposition, one thread of BLAS is enough.
 _MANY = 4e9
 _RULES = ("best", "one_standard_error", "smallest")
-# A grid by default: shares of effective directions left by its ridges.
-_RIDGE_SHARES = (1.0, 0.9, 0.6, 0.4, 0.2)
 # Most iterations for a candidate on the coefficients.
 _MAX_ITER = 500
-# Where every candidate is a fit of its own: shares of the labels that are free, shares of effective
-# directions left by ridges, and by the ridge that marks the direction along which noise is measured.
-_ROW_THETAS, _ROW_SHARES, _NOISE_SHARE = (0.0, 0.05), (0.2, 0.4, 0.6), 0.2
-# Alphas then: how many, the strongest as a multiple of the noise, the ratio of neighbours. Beside a ridge the
-# best alpha is smaller, and matters less.
-_BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 
 
 @with_constructor
@@ -149,8 +143,8 @@ class SearchModel(LowRankModel):
         params.limited = self._limited or params.ranks is not None
 
     def _params_of(self, point: GridPoint) -> dict[str, Any]:
-        found = {name: getattr(point, part) for name, part in self._names.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        found = self._names.items()
+        return {name: value for name, part in found if (value := getattr(point, part)) is not None}
 
     def _check_shapes(self, data: Rows, params: Parameters) -> None:
         """Check parameters against the shape of the data, and resolve shares of labels."""
@@ -175,9 +169,7 @@ class SearchModel(LowRankModel):
         with one_blas_thread_if(size**3 + entries * (size + data.Y.shape[1]) <= _MANY):
             with told_of_models(params.verbose, type(self).__name__, params.callback) as told:
                 comparison, widths = self._comparison(data, params, told)
-                contest = (self._solved if sums_suffice(params.loss, data) else self._fitted)(
-                    comparison, params
-                )
+                contest = self._contest(comparison, params)
             if not contest.judge.tells:
                 fewer = ", or pass fewer folds" if len(contest.judge.splits) > 1 else ""
                 raise ValueError(
@@ -258,7 +250,7 @@ class SearchModel(LowRankModel):
         """Return what all judges share, after the width of the kernel has been chosen, and how that was."""
         given = None if isinstance(params.threshold, Cut) else params.threshold
         cut = check_threshold(given, data.Y.shape[1], params.loss.threshold)
-        comparison = Comparison(data, params.criteria, cut, params.fit_intercept, *told)
+        comparison = Comparison(data, params.criteria, cut, params.fit_intercept, told)
         if not _has_gamma(data):
             return comparison, {}
         results, gammas = {}, params.gammas
@@ -273,130 +265,121 @@ class SearchModel(LowRankModel):
         wide = replace(data, kernel=replace(data.kernel, gamma=params.gamma))
         return comparison._replace(data=wide), results
 
-    def _solved(self, comparison: Comparison, params: Parameters) -> Contest:
-        """Judge ridges, and whatever is penalised or limited beside them on folds; or a whole grid."""
-        data, full = comparison.data, min(comparison.data.model_shape)
-        penalised, top = any(params.alphas or ()), None
-        is_grid = penalised or bool(params.limited and params.ranks and params.ridges)
+    def _contest(self, comparison: Comparison, params: Parameters) -> Contest:
+        """Judge a whole grid; or ridges, and what is penalised or limited beside the best one."""
+        data, closed, is_grid = comparison.data, sums_suffice(params.loss, comparison.data), _is_grid(params)
+        top = max(params.ranks or [min(data.model_shape)]) if params.limited else None
+        judge = (self._in_coordinates if closed else self._by_fits)(comparison, params, top)
+        _check_error_can_be_told(judge.splits, params)
+        usual = DEFAULT_THETAS if closed else ROW_THETAS
+        thetas = params.thetas or resolve_counts("theta", usual, 0, data.model_shape)
+        shares = ROW_SHARES if not closed else GRID_SHARES if is_grid else FIRST_SHARES
+        first = partial(usual_ridges, judge, params, shares)
+        if is_grid:
+            judge.judge(self._grid(params, thetas, first))
+            return Contest(judge)
+        bare = params.ridges is not None and not any(params.ridges)
+        best, given = GridPoint(0, 0.0, 0.0, top), params.ridges
+        if not closed and given is not None:  # each fit starts from the last one
+            given = sorted(given, reverse=True)
+        # Without any penalty, separable labels of other losses have no optimum.
+        if closed or params.alphas is not None or not bare:
+            best = follow(judge, given, first, lambda ridge: best._replace(ridge=ridge))
+        if params.alphas is not None and not params.limited:
+            return Contest(judge)
+        if isinstance(judge, PathJudge):
+            return self._rivals(judge, best, params)
+        if params.limited:
+            judge.judge([best._replace(rank=rank) for rank in params.ranks])
+        else:
+            beside(judge, params, best.ridge, thetas)
+        return Contest(judge)
+
+    def _in_coordinates(self, comparison: Comparison, params: Parameters, top: int | None) -> Judge:
+        """Return the judge of candidates that are solved in the coordinates of training parts."""
+        data, full, penalised = comparison.data, min(comparison.data.model_shape), any(params.alphas or ())
         # Given alphas are those of the paper, as in LRML.
         params.space = params.space or ("coefficients" if penalised else "predictions")
-        if params.limited:
-            top = max(params.ranks or [full])
+        if params.cv is not None:
+            splits = make_splits(params.cv, data, params.random_state)
+        elif road_of(data) == "compressed":
+            splits = sampled(make_splits(_HELD_OUT, data, params.random_state), data.Y.shape[1])
+        elif _is_grid(params) or (top or full) < full or _tells_no_error(params):
+            splits = random_folds(data, _N_FOLDS, params.random_state)
+            splits = splits or make_splits(min(_N_FOLDS, data.X.shape[0]), data, params.random_state)
+            splits = sampled(splits, data.Y.shape[1])
+        else:  # each row, as that will do
+            splits = [leave_one_out(data, params.random_state)]
         tol = self._tol if params.tol is None else params.tol
         how = {"space": params.space, "tol": tol, "max_iter": params.max_iter or _MAX_ITER}
-        splits = self._splits(data, params, needs_folds=is_grid or (top or full) < full)
-        alone = PathJudge(comparison, splits, **how)
-        _check_error_can_be_told(splits, params)
-        if is_grid:
-            alone.judge(self._grid(alone.problem, params))
-            return Contest(alone, alone.points, alone, [], {})
-        ridges = follow_or_try(
-            params.ridges,
-            lambda: ridges_leaving(alone.problem, FIRST_SHARES),
-            lambda ridge: GridPoint(0, 0.0, ridge, top),
-        )
-        best, bare = run(ridges, alone), alone.points
-        folds, contest = alone, Contest(alone, bare, alone, [], {})
-        if (params.alphas is not None and not params.limited) or not (alone.tells and alone.unit > 0):
-            return contest
-        if alone.splits[0].is_leave_one_out:
-            splits = random_folds(data, _N_FOLDS, params.random_state)
-            if not splits:
-                return contest
-            # Ranks are fewer than strengths, and three of the folds tell as much about them.
-            splits = splits[:N_SCREENING] if params.limited else splits
-            folds = PathJudge(comparison, sampled(splits, data.Y.shape[1]), **how)
-        ranks = (params.ranks or range(1, full + 1)) if params.limited else None
-        allowed = {"thetas": params.thetas, "ridges": params.ridges, "ranks": ranks}
-        points, variants = screened(folds, best, alone.unit, **allowed, small=params.rule != "best")
-        rivals = [point for point in points if point.alpha or point.rank != top]
-        if folds is alone:  # the ridges of lower ranks at the largest one
-            bare += [point for point in points if point not in rivals]
-            alone.judge(bare)
-        folds.judge([*(best_of(alone, bare, number) for number in range(len(alone.tables))), *rivals])
-        return Contest(alone, bare, folds, rivals, variants)
+        return PathJudge(comparison, splits, **how)
 
-    def _splits(self, data: Rows, params: Parameters, *, needs_folds: bool) -> list[Split]:
-        """Return what judges ridges alone, or a whole grid: by default each row, if that will do."""
-        if params.cv is not None:
-            return make_splits(params.cv, data, params.random_state)
-        if road_of(data) == "compressed":
-            return sampled(make_splits(_HELD_OUT, data, params.random_state), data.Y.shape[1])
-        if not (needs_folds or _tells_no_error(params)):
-            return [leave_one_out(data, params.random_state)]
-        splits = random_folds(data, _N_FOLDS, params.random_state)
-        splits = splits or make_splits(min(_N_FOLDS, data.X.shape[0]), data, params.random_state)
-        return sampled(splits, data.Y.shape[1])
-
-    def _grid(self, problem: Any, params: Parameters) -> list[GridPoint]:
-        """Return all candidates of a grid."""
-        ridges, alphas = params.ridges, sorted(params.alphas or [0.0], reverse=True)
-        if ridges is None:  # a model that is always limited takes a trace norm in place of a ridge
-            ridges = [0.0] if self._limited else ridges_leaving(problem, _RIDGE_SHARES)
-        if params.limited:
-            return [GridPoint(0, a, ridge, rank) for ridge in ridges for rank in params.ranks for a in alphas]
-        thetas = params.thetas or resolve_counts("theta", DEFAULT_THETAS, 0, problem.shape)
-        return grid_points(problem, thetas, alphas, ridges)
-
-    def _fitted(self, comparison: Comparison, params: Parameters) -> Contest:
-        """Judge candidates that are fitted one by one."""
-        data = comparison.data
+    def _by_fits(self, comparison: Comparison, params: Parameters, top: int | None) -> Judge:
+        """Return the judge of candidates that are fitted one by one, only as exactly as a choice needs."""
+        data, rough = comparison.data, clone(self._base)
         many = data.X.shape[0] >= _MANY_ROWS and not _tells_no_error(params)
         usual = _HELD_OUT if many else min(_N_FOLDS, data.X.shape[0])
-        rough = clone(self._base)
-        known = rough.get_params()
-        if self._row_tol is not None and params.tol is None:
-            rough.set_params(tol=self._row_tol)
-        rough.set_params(**{name: None for name in ("callback", "threshold") if name in known}, verbose=0)
+        given = {name: None for name in ("callback", "threshold") if name in rough.get_params()}
+        rough.set_params(**given, verbose=0, tol=self._row_tol if params.tol is None else params.tol)
         splits = make_splits(usual if params.cv is None else params.cv, data, params.random_state)
-        judge = RefitJudge(comparison, splits, rough, self._params_of)
-        _check_error_can_be_told(splits, params)
-        run(self._plan(data, params), judge)
-        return Contest(judge, judge.points, judge, [], {})
+        return RefitJudge(comparison, splits, rough, self._params_of)
 
-    def _plan(self, data: Rows, params: Parameters) -> Plan:
-        """Propose candidates that are fitted one by one."""
-        spectrum, ridges = spectrum_of(data, fit_intercept=params.fit_intercept), params.ridges
+    def _rivals(self, judge: PathJudge, best: GridPoint, params: Parameters) -> Contest:
+        """Judge what is penalised or limited beside the best ridge, on folds."""
+        comparison, folds, data = judge.comparison, judge, judge.comparison.data
+        if not (judge.tells and judge.unit > 0):
+            return Contest(judge)
+        if judge.splits[0].is_leave_one_out:
+            splits = random_folds(data, _N_FOLDS, params.random_state)
+            if not splits:
+                return Contest(judge)
+            # Ranks are fewer than strengths, and three of the folds tell as much about them.
+            splits = splits[:N_SCREENING] if params.limited else splits
+            folds = PathJudge(comparison, sampled(splits, data.Y.shape[1]), **judge.how)
+        points, variants = screened(folds, best, judge.unit, params)
+        rivals = [point for point in points if point.alpha or point.rank != best.rank]
+        if folds is judge:  # the ridges of lower ranks at the largest one
+            judge.judge([point for point in points if point not in rivals])
+        bare = judge.points
+        folds.judge([*(best_of(judge, bare, number) for number in range(len(judge.tables))), *rivals])
+        return Contest(judge, rivals, folds, variants)
 
-        def usual_ridges() -> list[float]:
-            scale = loss_scale(data, params)
-            return [scale * ridge for ridge in ridges_leaving(spectrum, _ROW_SHARES)]
-
-        thetas = params.thetas or resolve_counts("theta", _ROW_THETAS, 0, data.model_shape)
-        if any(params.alphas or ()):
-            yield grid_points(spectrum, thetas, params.alphas, usual_ridges() if ridges is None else ridges)
-            return
-        alphas = list[float]()
-        if params.alphas is None:
-            count, multiple, ratio = _BESIDE_RIDGE if ridges is None or any(ridges) else _ALONE
-            noise = noise_along(data, params, spectrum.ridge_leaving(_NOISE_SHARE))
-            alphas = [multiple * noise / ratio**step for step in range(count)]
-        plan = staged(ridges, usual_ridges, alphas, thetas)
-        yield from shrinking(plan, min(alphas)) if params.rule == "smallest" and any(alphas) else plan
+    def _grid(
+        self, params: Parameters, thetas: Sequence[int], usual: Callable[[], list[float]]
+    ) -> list[GridPoint]:
+        """Return all candidates of a grid."""
+        alphas, ridges = sorted(params.alphas or [0.0], reverse=True), params.ridges
+        if ridges is None:  # a model that is always limited takes a trace norm in place of a ridge
+            ridges = [0.0] if self._limited else usual()
+        if params.limited:
+            return [GridPoint(0, a, ridge, rank) for ridge in ridges for rank in params.ranks for a in alphas]
+        return [GridPoint(theta, alpha, ridge) for ridge in ridges for theta in thetas for alpha in alphas]
 
     # What is kept
 
     def _results(self, contest: Contest, params: Parameters) -> dict[str, Any]:
         """Return every fitted attribute, with the record of the final fit."""
-        judge, names = contest.judge, [criterion.name for criterion in params.criteria]
-        several = isinstance(params.scoring, list | tuple)
-        chosen = [contest.choice(number, params.rule) for number in range(len(names))]
-        results = contest.results(names if several else ["score"], self._params_of)
-        places = [contest.points.index(point) for point, *_ in chosen]
-        fitted = {point: self._final_fit(contest, point, params) for point, *_ in chosen}
-        (point, score, facts), judged_by = chosen[0], judge.how_told
+        judge, several = contest.judge, isinstance(params.scoring, list | tuple)
+        names = [criterion.name if several else "score" for criterion in params.criteria]
+        results, chosen, fitted = contest.results(names, self._params_of), {}, {}
+        for number, name in enumerate(names):
+            point, *told = contest.choice(number, params.rule)
+            if point not in fitted:
+                fitted[point] = self._final_fit(contest, point, params)
+            chosen[name] = contest.points.index(point), *fitted[point], *told
+        place, best, seconds, score, facts = chosen[names[0]]
         if max(params.ranks or [math.inf]) < min(judge.comparison.data.model_shape):
             # The best ridge has the greatest of these ranks: its lead is none over ridge regression alone.
             facts |= dict.fromkeys(("gain", "gain_error", "gain_rows"), math.nan)
-        best, seconds = fitted[point]
-        if contest.rivals_judge is not judge:
-            judged_by += f" and {contest.rivals_judge.how_told}"
+        judged_by = (
+            judge.how_told if contest.asked is judge else f"{judge.how_told} and {contest.asked.how_told}"
+        )
         gamma = {"gamma": params.gamma} if _has_gamma(judge.comparison.data) else {}
         found = {
             "fitted_": best.fitted_,
             "best_estimator_": best,
-            "best_index_": places[0],
-            "best_params_": gamma | results["params"][places[0]],
+            "best_index_": place,
+            "best_params_": gamma | results["params"][place],
             "best_score_": score,
             "cv_results_": results,
             "n_splits_": len(judge.splits),
@@ -404,9 +387,8 @@ class SearchModel(LowRankModel):
             "search_": facts | {"judged_by": judged_by},
         }
         if several:
-            found["best_indices_"] = dict(zip(names, places, strict=True))
-            models = (fitted[point][0] for point, *_ in chosen)
-            found["best_estimators_"] = dict(zip(names, models, strict=True))
+            found["best_indices_"] = {name: one[0] for name, one in chosen.items()}
+            found["best_estimators_"] = {name: one[1] for name, one in chosen.items()}
         return found
 
     def _final_fit(self, contest: Contest, point: GridPoint, params: Parameters) -> tuple[Any, float]:
@@ -415,31 +397,32 @@ class SearchModel(LowRankModel):
         if params.verbose:
             words = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
             tell(type(self).__name__, f"fits {words} to all rows")
-        given = self._base.get_params(deep=False)
-        best = judge.starting_point(point) if isinstance(judge, RefitJudge) else None
-        begun, best = best is not None, clone(self._base) if best is None else best
-        settings = given | dict.fromkeys(self._names) | values
+        last = judge.neighbour(0, point) if isinstance(judge, RefitJudge) and len(judge.splits) == 1 else None
+        given, settings = self._base.get_params(deep=False), dict.fromkeys(self._names) | values
+        begun, best = last is not None, type(self._base)(**given) if last is None else copy(last)
         settings["warm_start"] = begun or given.get("warm_start")
         if isinstance(judge, PathJudge):
             settings["space"] = params.space
         if _has_gamma(data):
             settings["gamma"] = params.gamma
-        best.set_params(**{name: value for name, value in settings.items() if name in given})
+        vars(best).update({name: value for name, value in (given | settings).items() if name in given})
         began = perf_counter()
         best._fit_to(data, best._check_params())
         seconds = perf_counter() - began
         if begun:
-            best.set_params(warm_start=given["warm_start"])
+            best.warm_start = given["warm_start"]
         if isinstance(params.threshold, Cut):
             if judge.splits[0].is_leave_one_out:
                 cut = automatic_cut(best, data, best._check_params())
             else:
-                held_out, scores = zip(*contest.rivals_judge.scores_of(point), strict=True)
+                asked = contest.asked
+                parts = (asked.scored(number, point) for number in range(len(asked.splits)))
+                held_out, scores = zip(*parts, strict=True)
                 join = namespace(scores[0]).concat
                 known = None if held_out[0].known is None else join([part.known for part in held_out])
                 labels = join([dense(part.Y) for part in held_out])
                 cut = best_cut(labels, join(scores), params, known, data)
-            best.set_params(threshold=cut)
+            best.threshold = cut
         return best, seconds
 
     def _rename(self, features: Any = None, labels: Any = None) -> None:
@@ -452,14 +435,19 @@ def _check_sums_suffice(params: Parameters, member: Any) -> None:
     """Refuse what sums and a sample do not tell."""
     on_some = f"search on some of the rows with fit, then fit to all with {member.__name__}.fit_blocks"
     if params.loss.name != "squared":
-        wrong, remedy = f"loss={params.loss.name!r}", on_some
-    elif params.kernel != "linear":
-        wrong, remedy = f"kernel={shown(params.kernel)}", "take features of sklearn's Nystroem"
-    elif not (params.cv is None or check.is_real(params.cv)):
-        wrong, remedy = f"cv={shown(params.cv)}", f"pass cv=5, or {on_some}"
-    else:
-        return
-    raise ValueError(f"a search over blocks sums over rows, but {wrong} needs them all at once: {remedy}.")
+        raise ValueError(
+            f"a search over blocks sums over rows; loss={params.loss.name!r} needs them all: {on_some}."
+        )
+    check_reach(SimpleNamespace(kernel=params.kernel, threshold=None), "fit_blocks")
+    if not (params.cv is None or check.is_real(params.cv)):
+        raise ValueError(
+            f"a search over blocks draws folds, not cv={shown(params.cv)}: pass cv=5, or {on_some}."
+        )
+
+
+def _is_grid(params: Parameters) -> bool:
+    """Whether the user has given all values to try."""
+    return any(params.alphas or ()) or bool(params.limited and params.ranks and params.ridges)
 
 
 def _has_gamma(data: Rows) -> bool:

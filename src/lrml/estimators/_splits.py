@@ -70,63 +70,53 @@ def check_cv(cv: Any) -> Any:
 
 
 def make_splits(cv: Any, data: Rows, random_state: Any) -> list[Split]:
-    """Make the splits of a checked ``cv``: folds, a held-out share, a splitter's, or those given."""
+    """Make the splits of a checked ``cv``: folds, a held-out share, a splitter's, or those given.
+
+    Each must have rows to judge, and weight to fit to.
+    """
     n_rows = data.X.shape[0]
-    if isinstance(data, SampledRows):
-        splits = _sampled_folds(data)[: int(cv) if check.is_integer(cv) else 1]
-        return _with_weight(splits, data)
     labels = to_host(data.Y)  # folds are made on the host
     binary, drawn = data.schema.targets == "binary", {"random_state": random_state}
-    if check.is_integer(cv) and cv > n_rows:
+    if isinstance(data, SampledRows):
+        splits = _sampled_folds(data)[: int(cv) if check.is_integer(cv) else 1]
+    elif check.is_integer(cv) and cv > n_rows:
         raise ValueError(f"cv is {cv} folds of {n_rows} rows. Pass fewer, or a share such as 0.25.")
-    if not binary and isinstance(cv, MultilabelStratifiedKFold):
+    elif not binary and isinstance(cv, MultilabelStratifiedKFold):
         raise ValueError(
             "cv=MultilabelStratifiedKFold(…) deals out rows by 0/1 labels, but the targets are real. Pass "
             f"cv={cv.n_splits}, or KFold of scikit-learn."
         )
-    if check.is_integer(cv):
-        kind = MultilabelStratifiedKFold if binary else partial(KFold, shuffle=True)
-        cv = kind(int(cv), **drawn)
-    elif check.is_real(cv) and not binary:
-        cv = ShuffleSplit(1, test_size=float(cv), **drawn)
-    elif check.is_real(cv):
-        cv = [iterative_train_test_split(np.arange(n_rows), labels, test_size=float(cv), **drawn)[:2]]
-    pairs = cv.split(np.zeros(n_rows), labels) if hasattr(cv, "split") else cv
-    splits = [_checked(pair, number, n_rows) for number, pair in enumerate(pairs)]
+    else:
+        if check.is_integer(cv):
+            kind = MultilabelStratifiedKFold if binary else partial(KFold, shuffle=True)
+            cv = kind(int(cv), **drawn)
+        elif check.is_real(cv) and not binary:
+            cv = ShuffleSplit(1, test_size=float(cv), **drawn)
+        elif check.is_real(cv):
+            cv = [iterative_train_test_split(np.arange(n_rows), labels, test_size=float(cv), **drawn)[:2]]
+        pairs = cv.split(np.zeros(n_rows), labels) if hasattr(cv, "split") else cv
+        splits = [_checked(pair, number, n_rows) for number, pair in enumerate(pairs)]
     if not splits:
         raise ValueError("cv gives no split. Pass cv=5.")
-    return _with_weight(splits, data)
-
-
-def _with_weight(splits: list[Split], data: Rows) -> list[Split]:
-    """Refuse splits without rows to judge, or without weight to fit to."""
     counted = data.counted
     for number, split in enumerate(splits):
         if not len(split.test) or not np.isin(split.train, counted).any():
             raise ValueError(
-                f"Split {number} has no row to hold out, or none with a sample_weight above 0 to fit to. "
-                "Pass other splits, or drop rows without weight."
+                f"Split {number} of cv has no row to hold out, or none with a sample_weight above 0 to fit "
+                "to. Pass other splits, or drop rows without weight."
             )
     return splits
 
 
 def _checked(pair: Any, number: int, n_rows: int) -> Split:
-    """Return a pair of row numbers that can be fitted on and held out."""
-    with suppress(TypeError, ValueError):
-        train, test = (np.asarray(rows) for rows in pair)
-        sound = [
-            rows.ndim == 1
-            and rows.dtype.kind in "iu"
-            and rows.size
-            and rows.min() >= 0
-            and rows.max() < n_rows
-            for rows in (train, test)
-        ]
-        if all(sound):
-            return Split(train.astype(np.int64), test.astype(np.int64))
+    """Return the row numbers of a pair, also of two masks."""
+    with suppress(TypeError, ValueError, IndexError):
+        train, test = (np.arange(n_rows)[rows] for rows in pair)
+        if train.ndim == test.ndim == 1:
+            return Split(train, test)
     raise ValueError(
         f"Split {number} of cv is {shown(pair)}. It must be a pair (train, test) of row numbers from 0 to "
-        f"{n_rows - 1}; np.flatnonzero makes row numbers of a mask."
+        f"{n_rows - 1}, or of masks."
     )
 
 
@@ -163,16 +153,14 @@ def random_folds(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
 
     Rows without weight are in every training part: every fold must have something to fit and to judge.
     """
-    counted = data.counted
+    counted, everyone = data.counted, np.arange(data.X.shape[0])
     if isinstance(data, SampledRows):
         splits = _sampled_folds(data)
         return splits if all(np.isin(split.test, counted).any() for split in splits) else []
     if len(counted) < n_folds:
         return []
-    held_out = np.full((n_folds, data.X.shape[0]), False)
-    for fold, (_, test) in enumerate(KFold(n_folds, shuffle=True, random_state=random_state).split(counted)):
-        held_out[fold, counted[test]] = True
-    return [Split(np.flatnonzero(~held), np.flatnonzero(held)) for held in held_out]
+    drawn = KFold(n_folds, shuffle=True, random_state=random_state).split(counted)
+    return [Split(np.delete(everyone, counted[test]), counted[test]) for _, test in drawn]
 
 
 def training_part(data: Rows, split: Split) -> Rows:

@@ -10,17 +10,15 @@ from sklearn.base import RegressorMixin
 
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, LowRankModel
-from lrml.estimators._criteria import GridPoint
-from lrml.estimators._plans import Plan, follow
 from lrml.estimators._search import SearchModel
-from lrml.estimators._spec import Parameters, several, usual_strengths, with_constructor
+from lrml.estimators._spec import Parameters, several, with_constructor
 from lrml.estimators.label_space import CPLST, check_all_known
 from lrml.estimators.leml import LEML, usual_ranks
 from lrml.estimators.lrml import LRML, MLFro, MLTrace
 from lrml.estimators.spectral import SpectralRegressor
 
-# Ranks of LEML: shares of the labels; and ridges, as multiples of the usual one, where candidates are fits.
-_LEML_SHARES, _LEML_RIDGES = (0.4, 0.8), (3.0, 1.0, 0.3)
+# Ranks of LEML: shares of the labels.
+_LEML_SHARES = (0.4, 0.8)
 
 
 @with_constructor
@@ -216,17 +214,6 @@ class LEMLCV(LabelModel, SearchModel):
         super()._asked(data, params)
         if params.ranks is None:
             params.ranks = usual_ranks(_LEML_SHARES, data.model_shape)
-
-    def _plan(self, data: Rows, params: Parameters) -> Plan:
-        alphas, ridges, top = sorted(params.alphas or [0.0], reverse=True), params.ridges, max(params.ranks)
-        if any(alphas) or ridges is not None:
-            ridges = sorted(ridges or [0.0], reverse=True)
-            yield [GridPoint(0, a, ridge, rank) for rank in params.ranks for a in alphas for ridge in ridges]
-            return
-        _, usual = usual_strengths(data, params)
-        ridges = [multiple * usual for multiple in _LEML_RIDGES]
-        best = yield from follow(ridges, lambda ridge: GridPoint(0, 0.0, ridge, top))
-        yield [best._replace(rank=rank) for rank in params.ranks]
 
 
 @with_constructor
