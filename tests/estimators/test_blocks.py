@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from sklearn.base import clone
 
 from lrml import CPLST, LRML, LRMLCV, MLFro, MLFroCV, MLTrace, SpectralRegressor
 from lrml.blocks import BlockError, Checkpoint
-from lrml.core.moments import Statistics, summed
+from lrml.core.moments import Statistics
 from model_checks import blocks_of
 
 MODELS = [
@@ -45,7 +46,7 @@ def test_blocks_in_any_order_equal_all_rows(model, form, data):
     X, Y, w = data
     whole = clone(model).fit(form(X), form(Y), w)
     parts = [(form(x), form(y), v) for x, y, v in blocks_of(data, [1, 40, 190])]
-    together = summed(Statistics.from_arrays(*block) for block in parts)
+    together = reduce(Statistics.absorb, (Statistics.from_arrays(*block) for block in parts))
     stepwise = clone(model)
     for x, y, v in reversed(parts):
         assert stepwise.partial_fit(x, y, sample_weight=v) is stepwise

@@ -218,15 +218,12 @@ class Coordinates:
 
     # Subspaces
 
-    def extended(self, further: _Floats) -> Coordinates:
-        """Return the coordinates of a larger subspace: with these vectors, as its gap finds them."""
+    def extended(self, further: _Floats, left: Array) -> tuple[Coordinates, Array]:
+        """Add vectors to the subspace, as its gap finds them; also return a left side inside."""
         subspace = self.subspace.extended(further)
         problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
-        return replace(self, problem=problem, subspace=subspace)
-
-    def carry(self, left: Array, larger: Coordinates) -> Any:
-        """Return the left side of a solution in the coordinates of a larger subspace."""
-        return larger.subspace.inside(self.subspace.basis @ left)
+        larger = replace(self, problem=problem, subspace=subspace)
+        return larger, subspace.inside(self.subspace.basis @ left)
 
 
 # The roads

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from itertools import starmap
@@ -276,15 +276,6 @@ class Statistics:
             )
         found: dict[str, Any] = {field.name: arrays[field.name] for field in fields(cls)}
         return cls(**found | {name: found[name].item() for name in ("n_rows", "weight", "yy")})
-
-
-def summed(parts: Iterable[Statistics]) -> Statistics:
-    """Add up statistics, each used only here, in the arrays of the first."""
-    remaining = iter(parts)
-    first = next(remaining, None)
-    if first is None:
-        raise ValueError("There is no block of rows. Pass at least one (X, Y) pair.")
-    return reduce(Statistics.absorb, remaining, first)
 
 
 def without_weightless(X: Matrix, Y: Matrix, w: Array | None) -> tuple[Matrix, Matrix, Any]:

@@ -145,11 +145,6 @@ class TailSum:
             return self.theta
         return self.max_rank if self.alpha == 0 else min(self.theta, self.max_rank)
 
-    def expected_rank(self, count: int) -> int:
-        """Rank of a solution with ``count`` singular values: the limit, or all without alpha, else theta."""
-        most = count if self.max_rank is None else min(self.max_rank, count)
-        return min(self.theta, most) if self.alpha > 0 and self.max_rank is None else most
-
     def value(self, sigma: Values) -> float:
         """Return alpha · Σ σ_j over the tail of the descending values ``sigma``; ∞ beyond the rank."""
         if self.max_rank is not None and np.any(sigma[self.max_rank :] > 0):

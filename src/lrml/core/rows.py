@@ -35,7 +35,7 @@ from lrml.core.arrays import (
     to_numpy,
 )
 from lrml.core.losses import Loss, Terms
-from lrml.core.moments import CentredRows, Statistics, extremes, summed, without_weightless
+from lrml.core.moments import CentredRows, Statistics, extremes, without_weightless
 
 _Result = TypeVar("_Result")
 Matrix: TypeAlias = Any
@@ -84,6 +84,11 @@ class Spread:
     low: Array
     high: Array
 
+    @property
+    def squares(self) -> Array:
+        """Σ w m²."""
+        return self.scatter + self.weight * self.mean**2
+
     @classmethod
     def of(cls, M: Any, weights: Array | None) -> Spread:
         """Look at the columns of a matrix."""
@@ -110,9 +115,7 @@ class Census(NamedTuple):
 
     n_rows: int  # those with a positive weight
     squared_weights: float
-    known: Array  # weighted number of known examples of every label,
-    positive: Array  # and weighted sums of its values,
-    squares: Array  # and of their squares
+    known: Array  # weighted number of known examples of every label
     features: Spread
     labels: Spread  # unknown ones count as 0
 
@@ -121,9 +124,7 @@ class Census(NamedTuple):
         """Look at the `Rows` of a block, on the host."""
         n_rows = rows.X.shape[0] if rows.weights is None else int(np.count_nonzero(rows.weights))
         spreads = Spread.of(rows.X, rows.weights), Spread.of(rows.Y, rows.weights)
-        squares = rows.label_squares + 0.0  # its own array, as sums are made in place
-        known, positive = rows.label_totals
-        return cls(n_rows, rows.squared_weights, known, positive, squares, *spreads)
+        return cls(n_rows, rows.squared_weights, rows.label_totals[0], *spreads)
 
 
 def added(total: Any, more: Any) -> Any:
@@ -319,9 +320,9 @@ class Rows:
         with one_blas_thread_if(math.prod(self.X.shape) * sum(self.shape[1:]) <= _SMALL_PRODUCT):
             if self.mask is None:
                 return Statistics.from_arrays(self.X, self.Y, self.weights)
-            means, step = self.label_means, max(1, _FILLED // self.shape[2])
-            starts = range(0, self.shape[0], step)
-            return summed(filled_moments(self.some(slice(start, start + step)), means) for start in starts)
+            step = max(1, _FILLED // self.shape[2])
+            parts = (self.some(slice(start, start + step)) for start in range(0, self.shape[0], step))
+            return reduce(added, (filled_moments(part, self.label_means) for part in parts))
 
     @property
     def label_means(self) -> Array:
@@ -487,7 +488,7 @@ class Rows:
         return total
 
 
-def filled_moments(rows: Rows, means: Array | None) -> Statistics:
+def filled_moments(rows: Rows, means: Array) -> Statistics:
     """Moments of a block of rows, with these means in place of unknown labels."""
-    Y = rows.Y if means is None or rows.mask is None else rows.filled(means)
+    Y = rows.Y if rows.mask is None else rows.filled(means)
     return Statistics.from_arrays(rows.X, Y, rows.weights)

@@ -307,12 +307,13 @@ class BlockRows(Rows):
     @property
     def label_totals(self) -> tuple[Array, Array]:
         """Weighted number of known examples, and of positive ones, per label."""
-        return self.census.known[self.used], self.census.positive[self.used]
+        labels = self.census.labels
+        return self.census.known[self.used], (labels.weight * labels.mean)[self.used]
 
     @property
     def label_squares(self) -> Array:
         """Weighted sums of the squares of the labels, 0 where unknown."""
-        return self.census.squares[self.used]
+        return self.census.labels.squares[self.used]
 
     @cached_property
     def statistics(self) -> Statistics:
@@ -326,10 +327,6 @@ class BlockRows(Rows):
         used = self.used.copy()
         used[used] = chosen
         return replace(self, used=used)
-
-    def with_precision(self, dtype: type[np.floating[Any]]) -> BlockRows:
-        """Return the same rows with scores in the given precision."""
-        return replace(self, dtype=dtype)
 
     def sum(self, part: Callable[..., _Result], *arguments: Any) -> _Result:
         """Sum over all blocks and their parts, as `Rows.sum` does."""
@@ -372,13 +369,12 @@ class _CentredBlocks:
 
     def __init__(self, passes: _Passes, census: Census, fit_intercept: bool) -> None:
         X, Y = census.features, census.labels
-        x_squares, y_squares = (part.scatter + part.weight * part.mean**2 for part in (X, Y))
         self.x_mean, self.y_mean, self.variation = X.mean, Y.mean, X.scatter
-        self.scatter = X.scatter if fit_intercept else x_squares
-        self.yy = float((Y.scatter if fit_intercept else y_squares).sum())
+        self.scatter = X.scatter if fit_intercept else X.squares
+        self.yy = float((Y.scatter if fit_intercept else Y.squares).sum())
         self.n_eigenvalues = max(min(census.n_rows, len(X.mean)), 1)
         self._passes, used = passes, float(fit_intercept)
-        self._centring = used * X.mean, used * Y.mean, are_far(X.scatter, x_squares) & fit_intercept
+        self._centring = used * X.mean, used * Y.mean, are_far(X.scatter, X.squares) & fit_intercept
 
     def operator(self, dtype: type[np.floating[Any]], unit: float) -> NormalOperator:
         """Return X̂ᵀX̂ over a unit."""

@@ -33,6 +33,7 @@ from lrml.core.coordinates import (
 )
 from lrml.core.linalg import Factors
 from lrml.core.loss_problem import Axes, RowProblem
+from lrml.core.penalties import ranks_of
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.estimators._fitted import Fitted, Start
@@ -202,9 +203,9 @@ class Squares:
 
     def larger(self, outcome: SolverResult, further: Array) -> tuple[Self, Start]:
         """Return the problem in a larger subspace, and the solution so far in it."""
-        space, found = self.coordinates.extended(further), self.regressions(outcome)
-        left, right = self.coordinates.carry(found.left, space), self.problem.in_label_space(found.right)
-        return type(self)(space, self.spec), Start(left, right)
+        found = self.regressions(outcome)
+        space, left = self.coordinates.extended(further, found.left)
+        return type(self)(space, self.spec), Start(left, self.problem.in_label_space(found.right))
 
     def regressions(self, outcome: SolverResult) -> RidgeRegressions:
         """Read a solution as ridge regressions of directions of label space."""
@@ -231,9 +232,11 @@ def _fit_sums(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
 
 def _solved(rows: Rows, spec: Spec, start: Start | None) -> tuple[Squares, SolverResult, float | None]:
     asked: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "road": spec.road, "bare": spec.is_bare}
-    n_labels = rows.model_shape[1]
-    width = n_labels if spec.given is not None else spec.tail.expected_rank(n_labels)
-    space = coordinates_of(rows, ridge=spec.ridge or 0.0, extensible=True, directions=width, **asked)
+    if road_of(rows, spec.road) == "compressed":  # a rank that is given, or about the one that costs nothing
+        n_labels = rows.shape[2]
+        free, permitted = 2 * (n_labels,) if spec.given is not None else ranks_of(spec.tail, n_labels)
+        asked["directions"] = permitted if permitted < n_labels else free
+    space = coordinates_of(rows, ridge=spec.ridge or 0.0, extensible=True, **asked)
     first = None if start is None else Start(space.inside(start.left), start.right)
     return _minimise(Squares(space, spec), first)
 
@@ -404,9 +407,8 @@ class Losses:
 
     def larger(self, outcome: SolverResult, further: Array) -> tuple[Self, Start]:
         """Return the problem in a larger subspace, and the solution so far in it."""
-        space = self.coordinates.extended(further)
         U, s, V = outcome.factors
-        left = self.coordinates.carry(U * s, space)
+        space, left = self.coordinates.extended(further, U * s)
         shared = _problem(self.rows, self.used, self.spec, space, self.road, self.shared.rows.dtype)
         self.rows.cache["losses"] = self.rows.cache["losses"][0], (space, shared)
         start = Start(left, V, self.problem.intercept(outcome.solution))
