@@ -21,9 +21,9 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 29_640,
+    "lines": 29_720,
     "files": 128,
-    "lines of the numeric half": 18_339,
+    "lines of the numeric half": 18_370,
     "records": 112,
     "numeric constants": 139,
 }

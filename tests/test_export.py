@@ -76,7 +76,7 @@ FAMILY = [
     LRML(2, 0.1, loss="squared_hinge"),
     LRMLCV(thetas=[2], cv=0.2, random_state=0),
     MLTrace(5.0),
-    MLFro(1.0),
+    MLFro(1.0, calibrate="sigmoid"),
     MLFroCV(),
     LEML(3),
     CPLST(4),
@@ -99,8 +99,8 @@ def test_scores_and_the_best_labels_are_those_of_the_model(model: Any, dtype: An
     np.testing.assert_allclose(found["scores"], model.decision_function(rows), rtol=0, atol=1e-5)
     assert not model.unseen_labels_.any()
     assert_ranked(found, model.decision_function(rows), 4)  # labels without names are numbers
-    assert ("probabilities" in found) == (model.loss_ == "logistic")
-    if model.loss_ == "logistic":
+    assert ("probabilities" in found) == hasattr(model, "predict_proba")
+    if "probabilities" in found:
         np.testing.assert_allclose(found["probabilities"], model.predict_proba(rows), rtol=0, atol=1e-5)
 
 
@@ -240,6 +240,18 @@ def test_the_threshold_comes_along(threshold: Any) -> None:
     np.testing.assert_array_equal(run(running, X)["assigned"], model.predict(X) > 0)
     told = json.loads(running.get_modelmeta().custom_metadata_map["threshold"])
     np.testing.assert_allclose(told, model.threshold_, rtol=1e-12)
+
+
+def test_what_operators_cannot_calibrate_stands_in_the_metadata() -> None:
+    X, Y = load_yeast().train
+    model = MLFro(1.0, calibrate="isotonic").fit(X, Y)
+    running = session(model)
+    scores = run(running, X)
+    assert "probabilities" not in scores
+    told = json.loads(running.get_modelmeta().custom_metadata_map["calibration"])
+    curve = np.interp(scores["scores"], told["knots"], told["heights"])
+    found = 1 / (1 + np.exp(-(np.array(told["slopes"]) * curve + told["offsets"])))
+    np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-5)
 
 
 TRANSFORMERS = {

@@ -17,7 +17,7 @@ from lrml._shown import counted, did_you_mean, shown
 from lrml.core import Statistics
 from lrml.core.arrays import at_home, is_sparse, to_host
 from lrml.core.checks import check_integer
-from lrml.core.losses import LOSSES, LogisticLoss
+from lrml.core.losses import LOSSES
 from lrml.estimators import predict_top_k
 
 _PARAMS = ("theta", "rank", "alpha", "ridge", "loss", "kernel")  # what is told of a model
@@ -127,7 +127,7 @@ class Prediction(NamedTuple):
     tags: npt.NDArray[Any]
     scores: npt.NDArray[Any]
     probabilities: npt.NDArray[Any] | None
-    """With the logistic loss."""
+    """If the model has any; they need not fall where the scores of different labels do."""
     thresholds: npt.NDArray[Any]
     """Of these labels."""
 
@@ -145,13 +145,15 @@ class Prediction(NamedTuple):
         """
         tags, scores = top = predict_top_k(estimator, rows, k)
         model = _inside(estimator, "Prediction").model
+        fitted, probabilities = model.fitted_, None
         cut = np.asarray(threshold_of(model) if threshold is None else threshold)
-        if cut.ndim:
-            names = range(len(cut)) if top.classes is None else top.classes
-            cuts = dict(zip(names, cut.tolist(), strict=True))
-            cut = np.vectorize(cuts.__getitem__, otypes=[float])(tags)
-        probabilities = LogisticLoss().probability(scores) if model.loss_ == "logistic" else None
-        return cls(tags, scores, probabilities, np.broadcast_to(cut, np.shape(scores)))
+        names = range(fitted.n_labels) if top.classes is None else top.classes
+        places = {name: place for place, name in enumerate(names)}
+        columns = np.vectorize(places.__getitem__, otypes=[np.intp])(tags)
+        if fitted.has_probabilities:
+            probabilities = fitted.probability(scores, columns)
+        cuts = cut[columns] if cut.ndim else cut
+        return cls(tags, scores, probabilities, np.broadcast_to(cuts, np.shape(scores)))
 
 
 def explain(model: Any, row: Any, label: Any, n: int | None = 5) -> list[tuple[str, float]]:

@@ -66,10 +66,12 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
     -------
     onnx.ModelProto
         Input: ``features`` (n × d), or ``text`` (n strings, at least one). Outputs: ``scores`` (n × L); for
-        labels ``assigned`` (n × L), whether scores reach the threshold; with the logistic loss
-        ``probabilities`` (n × L); with ``top_k``, ``top_labels`` (names, or column numbers of labels without
-        a name), ``top_indices`` and ``top_scores`` (n × k). The metadata holds ``labels`` (a JSON list),
-        ``threshold`` (a number, or a list), ``features`` if they have names, ``model`` and ``lrml_version``.
+        labels ``assigned`` (n × L), whether scores reach the threshold; ``probabilities`` (n × L) with the
+        logistic loss or ``calibrate="sigmoid"``; with ``top_k``, ``top_labels`` (names, or column numbers of
+        labels without a name), ``top_indices`` and ``top_scores`` (n × k). The metadata holds ``labels`` (a
+        JSON list), ``threshold`` (a number, or a list), ``features`` if they have names, ``model``,
+        ``lrml_version``, and ``calibration`` if there is one: log odds are slopes · u + offsets, u the score
+        or, where there are knots, the heights interpolated there, which no operator of ONNX does.
 
     Raises
     ------
@@ -123,6 +125,9 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
         graph.node("GreaterOrEqual", "scores", graph.constant(threshold), named=("assigned",))
         graph.output("assigned", graph.types.BOOL, len(classes))
         cut = {"threshold": json.dumps(threshold.tolist())}
+        if (found := fitted.fitted_.calibration) is not None:
+            parts = {name: part.tolist() for name, part in vars(found).items() if part is not None}
+            cut["calibration"] = json.dumps(parts)
     if top_k is not None:
         _add_top(graph, top_k, fitted.unseen_labels_, classes)
     names = None if inner.reads_texts else getattr(first, "feature_names_in_", None)
@@ -208,9 +213,16 @@ def _add_scores(graph: _Graph, features: str, model: Any) -> None:
         features = graph.node("MatMul", features, graph.constant(matrix))
     graph.node("Add", features, graph.constant(model.intercept_), named=("scores",))
     graph.output("scores", graph.number, n_labels)
-    if model.loss_ == "logistic":
-        graph.node("Sigmoid", "scores", named=("probabilities",))
-        graph.output("probabilities", graph.number, n_labels)
+    fitted, odds = model.fitted_, "scores"
+    if not fitted.has_probabilities:
+        return
+    if fitted.calibration is not None:
+        if fitted.calibration.knots is not None:  # operators have no such curve; the metadata has its knots
+            return
+        odds = graph.node("Mul", odds, graph.constant(fitted.calibration.slopes))
+        odds = graph.node("Add", odds, graph.constant(fitted.calibration.offsets))
+    graph.node("Sigmoid", odds, named=("probabilities",))
+    graph.output("probabilities", graph.number, n_labels)
 
 
 def _add_top(graph: _Graph, k: int, unseen: Any, classes: Any) -> None:

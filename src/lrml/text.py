@@ -189,7 +189,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
 
     @available_if(_makes_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, texts: Any) -> Array:
-        """Return the probability of every tag, n × L; with a model of ``loss="logistic"`` only."""
+        """Return the probability of every tag, n × L, if the model has probabilities."""
         X = self.transform(texts)
         return self.model_.predict_proba(X)
 

@@ -113,9 +113,10 @@ def best_threshold(
     if metric == "f1_macro" and not per_label and cells.relevant.any():
         cuts = np.array([_nearest(_best_for_f1_macro(cells), natural)], dtype=dtype)
     else:
-        common = None
+        common: Any = None
         if per_label and prior and cells.relevant.any():
-            common = natural = best_threshold(Y, S, metric, natural=natural, known=known).cut
+            common = best_threshold(Y, S, metric, natural=natural, known=known).cut
+            natural = common
         sweeps = [_sweep(*pool, natural, common) for pool in cells.pools(per_label)]
         if common is not None:
             sweeps = _joined(sweeps, *next(cells.pools(per_label=False)), prior)
@@ -155,7 +156,7 @@ class _Cells(NamedTuple):
             yield (scores.ravel(), relevant.ravel()) if complete else (scores[known], relevant[known])
 
 
-def _sweep(scores: _Scores, relevant: _Bools, natural: float, common: float | None = None) -> _Sweep:
+def _sweep(scores: _Scores, relevant: _Bools, natural: float, common: Any = None) -> _Sweep:
     """Return the candidate cuts of some cells, ascending, how many they hit and predict, and all positives.
 
     They are those whose least predicted score belongs to a positive example, one above all scores, and the

@@ -31,6 +31,7 @@ BAD = {
     "alpha": [-1.0, "a", None, np.nan, True, 10**400],
     "alpha_ratio": [0.0, 1.0, "a", -1],
     "alphas": [[], [1.0, -1.0], "strong", [np.nan]],
+    "calibrate": ["platt", 1, True, ["sigmoid"]],
     "callback": [3, "print"],
     "coef0": ["a", None, np.nan, np.inf, True],
     "cv": [1, 0, 1.0, -0.5, "five", True, np.nan, np.array(3)],

@@ -2,6 +2,7 @@
 
 from lrml._ranking import TopK
 from lrml.estimators._base import LowRankModel
+from lrml.estimators._calibration import Calibration as Calibration  # for model files
 from lrml.estimators._fitted import Fitted as Fitted
 from lrml.estimators._kernels import KERNELS as KERNELS  # for model files
 from lrml.estimators._kernels import Kernel as Kernel

@@ -41,7 +41,6 @@ from lrml.core.arrays import (
 )
 from lrml.core.checks import check_integer
 from lrml.core.coordinates import RidgeRegressions
-from lrml.core.losses import LogisticLoss
 from lrml.core.moments import Statistics, extremes, without_weightless
 from lrml.core.rows import Rows
 from lrml.estimators._block_fits import MOST_KEPT, BlockFits
@@ -49,7 +48,7 @@ from lrml.estimators._callbacks import CALLED, CallbackSupportMixin, told_of_fit
 from lrml.estimators._fit import fit, regressions
 from lrml.estimators._fitted import Fitted, Sums, in_order, of_fit
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
-from lrml.estimators._loo import automatic_cut, left_out_scores
+from lrml.estimators._loo import chosen_on_unseen, left_out_scores
 from lrml.estimators._scores import Scores, counted_from, r_squared
 from lrml.estimators._spec import CHECKS, Check, Parameters, Spec, check_together
 from lrml.thresholds import Cut
@@ -71,6 +70,7 @@ class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
     _checks: ClassVar[Mapping[str, Check]] = CHECKS
     _targets: str = "real"  # or "binary": what Y may hold
     threshold: Any = None
+    calibrate: str | None = None
     fitted_: Fitted
 
     alpha_ = of_fit("alpha")
@@ -332,12 +332,11 @@ class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
 
 
 def _has_probabilities(model: Any) -> bool:
-    """Only the logistic loss makes probabilities of scores."""
-    if getattr(model, "loss_", getattr(model, "loss", "squared")) != "logistic":
-        raise AttributeError(
-            "predict_proba needs loss='logistic'. Or calibrate the scores of each label: "
-            "MultiOutputClassifier(CalibratedClassifierCV(model))."
-        )
+    """Only the logistic loss and calibration make probabilities of scores."""
+    fitted = vars(model).get("fitted_")
+    asked = getattr(model, "calibrate", None) or getattr(model, "loss", "squared") == "logistic"
+    if not (asked if fitted is None else fitted.has_probabilities):
+        raise AttributeError("predict_proba needs calibrate='isotonic' or 'sigmoid', or loss='logistic'.")
     return True
 
 
@@ -374,11 +373,15 @@ class LabelModel(ClassifierMixin):
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]  # scikit-learn has no stubs
     def predict_proba(self: Any, X: Any) -> Array:
-        """Probability of every label, 1/(1 + exp(−score)), of shape (n, L); with the logistic loss only.
+        """Probability of every label, of shape (n, L); with ``calibrate``, or the logistic loss.
 
-        As from scikit-learn's one-vs-rest classifiers, rows do not add up to 1. Of shape (n, 2) if y was 1-D.
+        Without ``calibrate`` it is 1/(1 + exp(−score)). As from scikit-learn's one-vs-rest classifiers, rows
+        do not add up to 1. Of shape (n, 2) if y was 1-D.
         """
-        probability = LogisticLoss().probability(self._scores(X))
+        X, fitted = self._validated(X), self.fitted_
+        probability = fitted.filled(
+            lambda labels, scores: fitted.probability(scores, labels), X, fitted.score_type(X)
+        )
         if not self.flat_output_:
             return probability
         return namespace(probability).concat([1.0 - probability, probability], axis=1)
@@ -477,10 +480,10 @@ class Member(BlockFits, LowRankModel):
     def _found(self, rows: Rows, params: Parameters) -> dict[str, Any]:
         """Return the record of the fit, with its threshold, and small sums for ``partial_fit``."""
         fitted = self._solved(rows, params)
-        if isinstance(params.threshold, Cut):
+        if params.calibrate is not None or isinstance(params.threshold, Cut):
             twin = copy(self)
             twin.fitted_ = fitted
-            fitted = replace(fitted, cut=automatic_cut(twin, rows, params))
+            fitted = replace(fitted, **chosen_on_unseen(twin, rows, params))
         sums: Statistics | None = vars(rows).get("statistics")
         squared = params.loss.name == "squared" and rows.all_known and rows.home.is_host
         if sums is not None and squared and math.prod(sums.xx.shape) + math.prod(sums.xy.shape) <= MOST_KEPT:

@@ -30,9 +30,10 @@ from lrml.core.arrays import (
     to_numpy,
 )
 from lrml.core.linalg import Factors
-from lrml.core.losses import LOSSES, Loss
+from lrml.core.losses import LOSSES, LogisticLoss, Loss
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
+from lrml.estimators._calibration import Calibration
 from lrml.estimators._kernels import Kernel
 from lrml.estimators._scores import Parts, Scorer, Scores, best_of_parts
 
@@ -80,12 +81,24 @@ class Fitted:
     kernel_gap: float | None = None
     n_passes: int | None = None
     cut: Any = None  # the threshold that ``threshold="auto"`` has chosen
+    calibration: Calibration | None = None  # what makes probabilities of scores, if asked for
     sums: Sums | None = None
 
     @property
     def loss(self) -> Loss:
         """The loss of the fit."""
         return LOSSES[self.loss_name]
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores have probabilities: calibrated ones, or those of the logistic loss."""
+        return self.calibration is not None or self.loss_name == "logistic"
+
+    def probability(self, scores: Scores, labels: Any = slice(None)) -> Scores:
+        """Return the probabilities of scores of some labels, a slice or numbers; of all by default."""
+        if self.calibration is not None:
+            return self.calibration.probability(scores, labels)
+        return LogisticLoss().probability(scores)
 
     @property
     def rank(self) -> int:

@@ -32,14 +32,15 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml.core.arrays import Array, Place, dense, full_precision, is_host, namespace, take, to_host
+from lrml.core.arrays import Array, Place, dense, full_precision, is_host, namespace, take, to_host, to_numpy
 from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of, road_of
 from lrml.core.linalg import descending_eigh
 from lrml.core.losses import SquaredLoss
 from lrml.core.rows import Rows
+from lrml.estimators._calibration import Calibration
 from lrml.estimators._spec import Parameters, sums_suffice
 from lrml.model_selection import iterative_train_test_split
-from lrml.thresholds import best_threshold
+from lrml.thresholds import Cut, best_threshold
 
 # 1 − h without any shrinkage: below the first, or so many roundings, a row is fitted without error; above
 # the last, single precision is enough.
@@ -221,19 +222,21 @@ class _LoneLabels:
             scores[:, self.columns] = where(self.alone[rows, :], SquaredLoss().unseen_score, found)
 
 
-# Thresholds that are chosen on scores of rows that the model has not seen
+# Thresholds and probabilities, by scores of rows that the model has not seen
 
 
-def automatic_cut(model: Any, data: Rows, params: Parameters) -> Any:
-    """Return the best cut for a model that has just been fitted to the data.
+def chosen_on_unseen(model: Any, data: Rows, params: Parameters) -> dict[str, Any]:
+    """Return the cut and the calibration that are asked for, for a model that was just fitted to the data.
 
-    It is the best one for leave-one-out scores where they are in closed form, and otherwise for the scores
-    of a fifth of the rows by a fit to the others. If there is no positive example to judge by, it is the
-    natural one of the loss.
+    They are the best ones for leave-one-out scores where these are in closed form, and otherwise for the
+    scores of a fifth of the rows by a fit to the others. If there is no positive example to judge by, the cut
+    is the natural one of the loss.
     """
     counted, most = data.counted, max(_LEAST_ROWS, _MOST_SCORES // data.Y.shape[1])
     if len(counted) < 2:
-        return params.loss.threshold
+        if params.calibrate is not None:
+            raise ValueError(f"calibrate={params.calibrate!r} needs at least 2 rows. Leave it out.")
+        return {"cut": params.loss.threshold}
     if hasattr(model, "_regressions") and sums_suffice(params.loss, data) and road_of(data) != "compressed":
         if len(counted) > most:
             counted = np.sort(np.random.RandomState(_SEED).permutation(counted)[:most])
@@ -245,10 +248,21 @@ def automatic_cut(model: Any, data: Rows, params: Parameters) -> Any:
         scores = _held_out_scores(model, data, rows)
     place = Place.of(scores)
     known = None if data.mask is None else place.asarray(data.mask.known(rows))
-    return best_cut(place.asarray(take(data.Y, rows)), scores, params, known, data)
+    return chosen_on(place.asarray(take(data.Y, rows)), scores, params, known, data)
 
 
-def best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, data: Rows) -> Any:
+def chosen_on(Y: Array, scores: Array, params: Parameters, known: Array | None, data: Rows) -> dict[str, Any]:
+    """Return the cut and the calibration that are asked for, by labels and scores of unseen rows."""
+    found: dict[str, Any] = {}
+    if isinstance(params.threshold, Cut):
+        found["cut"] = _best_cut(Y, scores, params, known, data)
+    if params.calibrate is not None:
+        mask = None if known is None else to_numpy(known)
+        found["calibration"] = Calibration.of(to_numpy(dense(Y)), to_numpy(scores), mask, params.calibrate)
+    return found
+
+
+def _best_cut(Y: Array, scores: Array, params: Parameters, known: Array | None, data: Rows) -> Any:
     """Return the best cut, where a model of the data lives; the natural one if nothing tells."""
     natural = params.loss.threshold
     xp = namespace(Y)
@@ -281,7 +295,7 @@ def _held_out_scores(model: Any, data: Rows, rows: _Rows) -> Array:
     """Scores of some rows by a fit to the others."""
     others = np.setdiff1d(np.arange(data.X.shape[0]), rows)
     twin = clone(model)
-    quiet = {"threshold": None, "callback": None, "verbose": 0, "warm_start": False}
+    quiet = {"threshold": None, "calibrate": None, "callback": None, "verbose": 0, "warm_start": False}
     twin.set_params(**{name: value for name, value in quiet.items() if name in twin.get_params()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned

@@ -34,7 +34,7 @@ from lrml.estimators._criteria import (
     criterion_of_one_label,
 )
 from lrml.estimators._judges import Comparison, Judge, PathJudge, RefitJudge, told_of_models
-from lrml.estimators._loo import automatic_cut, best_cut
+from lrml.estimators._loo import chosen_on, chosen_on_unseen
 from lrml.estimators._plans import (
     DEFAULT_THETAS,
     FIRST_SHARES,
@@ -113,6 +113,7 @@ class SearchModel(LowRankModel):
     loss = property(lambda self: getattr(self._base, "loss", "squared"))
     kernel = property(lambda self: getattr(self._base, "kernel", "linear"))
     threshold = property(lambda self: self._base.threshold)
+    calibrate = property(lambda self: getattr(self._base, "calibrate", None))
     _decision_threshold = property(lambda self: self.best_estimator_.threshold)
 
     def _check_params(self) -> Parameters:
@@ -319,7 +320,7 @@ class SearchModel(LowRankModel):
         data, rough = comparison.data, clone(self._base)
         many = data.X.shape[0] >= _MANY_ROWS and not _tells_no_error(params)
         usual = _HELD_OUT if many else min(_N_FOLDS, data.X.shape[0])
-        given = {name: None for name in ("callback", "threshold") if name in rough.get_params()}
+        given = {name: None for name in ("callback", "threshold", "calibrate") if name in rough.get_params()}
         rough.set_params(**given, verbose=0, tol=self._row_tol if params.tol is None else params.tol)
         splits = make_splits(usual if params.cv is None else params.cv, data, params.random_state)
         return RefitJudge(comparison, splits, rough, self._params_of)
@@ -411,9 +412,9 @@ class SearchModel(LowRankModel):
         seconds = perf_counter() - began
         if begun:
             best.warm_start = given["warm_start"]
-        if isinstance(params.threshold, Cut):
+        if params.calibrate is not None or isinstance(params.threshold, Cut):
             if judge.splits[0].is_leave_one_out:
-                cut = automatic_cut(best, data, best._check_params())
+                chosen = chosen_on_unseen(best, data, best._check_params())
             else:
                 asked = contest.asked
                 parts = (asked.scored(number, point) for number in range(len(asked.splits)))
@@ -421,8 +422,10 @@ class SearchModel(LowRankModel):
                 join = namespace(scores[0]).concat
                 known = None if held_out[0].known is None else join([part.known for part in held_out])
                 labels = join([dense(part.Y) for part in held_out])
-                cut = best_cut(labels, join(scores), params, known, data)
-            best.threshold = cut
+                chosen = chosen_on(labels, join(scores), params, known, data)
+            if "cut" in chosen:
+                best.threshold = chosen["cut"]
+            best.fitted_ = replace(best.fitted_, calibration=chosen.get("calibration"))
         return best, seconds
 
     def _rename(self, features: Any = None, labels: Any = None) -> None:

@@ -44,6 +44,7 @@ from lrml.core.losses import LOSSES, Loss
 from lrml.core.penalties import Penalty, TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
+from lrml.estimators._calibration import CALIBRATIONS
 from lrml.estimators._kernels import KERNELS, KernelLike
 from lrml.solvers import ROW_SOLVERS, SOLVERS, Callback, Phase
 from lrml.thresholds import Cut
@@ -113,6 +114,7 @@ class Parameters(SimpleNamespace):
     max_iter: Any = None
     tol: Any = None
     threshold: Any = None
+    calibrate: str | None = None
     warm_start: bool = False
     callback: Any = None
     device: Place | None = None
@@ -184,6 +186,8 @@ def check_reach(model: Any, method: str) -> None:
         wrong, remedy = f"kernel={shown(kernel)}", "features of sklearn.kernel_approximation.Nystroem, or "
     elif isinstance(model.threshold, str | Cut):
         wrong, remedy = "threshold='auto'", "a number, or "
+    elif getattr(model, "calibrate", None) is not None:
+        wrong, remedy = f"calibrate={model.calibrate!r}", "None, or "
     elif solver == "dual" or (solver == "compressed" and not (again and loss == "squared")):
         wrong = f"solver={solver!r}"
     elif loss != "squared" and not again:
@@ -262,6 +266,7 @@ CHECKS: dict[str, Check] = {
     **{name: partial(check.check_number, name) for name in ("alpha", "tol", "degree")},
     "alpha_ratio": partial(check.check_number, "alpha_ratio", below=1.0, above=True),
     "alphas": partial(several, "alphas", partial(check.check_number, "each of alphas")),
+    "calibrate": partial(check.check_choice, "calibrate", choices=CALIBRATIONS),
     "callback": _check_callback,
     "coef0": partial(check.check_number, "coef0", least=-math.inf),
     "device": Place.named,

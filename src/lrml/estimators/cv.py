@@ -48,7 +48,7 @@ class LRMLCV(LabelModel, SearchModel):
         All other parameters (loss, space, kernel, threshold, …). Its theta, alpha and ridge do not matter. If
         its space is None, the penalty acts on the predictions, but on the coefficients with given alphas,
         other losses or unknown labels, as in `LRML`. If its threshold is "auto", that is chosen on held-out
-        scores.
+        scores, and so are the probabilities that its ``calibrate`` asks for.
     thetas : int, float or sequence of these, optional
         Those allowed, as in `LRML`. By default all; with given alphas 0 (the trace norm), 5, 10, 20 and 40 %
         of the labels; 0 and 5 % where every candidate is a fit of its own.

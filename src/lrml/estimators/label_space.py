@@ -36,7 +36,7 @@ class CPLST(LabelModel, Kernelised, Member):
         at least 1 and at most min(d, L)).
     ridge : float, default=0.0
         Strength of a squared Frobenius norm; 0 is the method as published.
-    kernel, gamma, degree, coef0, threshold, device
+    kernel, gamma, degree, coef0, threshold, calibrate, device
         As in `LRML`. All labels must be known.
 
     The attributes are those of `LRML`; the columns of ``factors_.V`` span what V does.
@@ -58,6 +58,7 @@ class CPLST(LabelModel, Kernelised, Member):
     _: KW_ONLY
     ridge: float = 0.0
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    calibrate: str | None = None
     device: Any = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:

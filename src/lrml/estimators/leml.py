@@ -49,7 +49,7 @@ class LEML(LabelModel, Iterated, Member):
         curvature of the loss relative to squares.
     tol : float, optional
         As in `LRML`; 1e-6 by default where sums suffice, and 1e-4 elsewhere.
-    loss, fit_intercept, threshold, max_iter, warm_start, callback, device, verbose
+    loss, fit_intercept, threshold, calibrate, max_iter, warm_start, callback, device, verbose
         As in `LRML`; and so are the attributes.
 
     References
@@ -70,6 +70,7 @@ class LEML(LabelModel, Iterated, Member):
     ridge: float | None = None
     loss: str = "squared"
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    calibrate: str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         shape, alpha = rows.model_shape, params.alpha

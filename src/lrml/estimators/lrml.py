@@ -70,6 +70,9 @@ class LRML(LabelModel, Kernelised, Iterated, Member):
         A label is predicted if its score is at least this; by default 0.5 for the squared loss, 0 for others.
         A `Cut` is chosen by ``fit``, for its metric, on scores of rows left out. "auto" is `Cut()`, for
         micro-F1.
+    calibrate : {"sigmoid", "isotonic"}, optional
+        Make probabilities of scores, for ``predict_proba``, by the scores of rows left out, with a common
+        curve of this kind; docs/selection.md. By default only the logistic loss has probabilities, its own.
     warm_start : bool, default=False
         Start from the coefficients of the last ``fit``; not with a kernel.
     callback : callable, optional
@@ -116,6 +119,7 @@ class LRML(LabelModel, Kernelised, Iterated, Member):
     loss: str = "squared"
     solver: str | Phase = "auto"
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    calibrate: str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         theta, alpha, ridge, space = params.theta, params.alpha, params.ridge, params.space
@@ -151,7 +155,7 @@ class MLTrace(LabelModel, Kernelised, Iterated, Member):
     ridge : float, default=0.0
         Strength of an additional squared Frobenius norm.
     space : {"coefficients", "predictions"}, default="coefficients"
-    loss, fit_intercept, kernel, gamma, degree, coef0, solver, max_iter, tol, threshold, …
+    loss, fit_intercept, kernel, gamma, degree, coef0, solver, max_iter, tol, threshold, calibrate, …
         As in `LRML`, to the last; ``tol`` limits ``gap_``.
 
     Attributes
@@ -184,6 +188,7 @@ class MLTrace(LabelModel, Kernelised, Iterated, Member):
     loss: str = "squared"
     solver: str | Phase = "auto"
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    calibrate: str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         strengths = {"alpha": params.alpha, "ridge": params.ridge}
@@ -207,7 +212,7 @@ class MLFro(LabelModel, Kernelised, Iterated, Member):
     tol : float, default=1e-5
         As in `LRML`, if there are iterations. With a small alpha, probabilities may then be off by a few
         percent; 1e-12 agrees with scikit-learn.
-    loss, fit_intercept, kernel, gamma, degree, coef0, max_iter, threshold, …
+    loss, fit_intercept, kernel, gamma, degree, coef0, max_iter, threshold, calibrate, …
         As in `LRML`, to the last; and so are the attributes.
 
     Examples
@@ -223,6 +228,7 @@ class MLFro(LabelModel, Kernelised, Iterated, Member):
     _: KW_ONLY
     loss: str = "squared"
     threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    calibrate: str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         return Spec.of(self, params, ridge=params.alpha, tols=(1e-4, 1e-5))

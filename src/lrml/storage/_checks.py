@@ -22,12 +22,13 @@ from lrml.core.arrays import is_sparse
 from lrml.core.checks import is_integer
 from lrml.core.losses import LOSSES
 from lrml.core.rows import Schema
-from lrml.estimators import KERNELS, Fitted, Kernel, LowRankModel
+from lrml.estimators import KERNELS, Calibration, Fitted, Kernel, LowRankModel
 from lrml.text import TextTagger
 
 # Sides of the arrays of a fit, and of sums of rows: equal letters are equal lengths.
 _SIDES = {
     **{"U": "nk", "s": "k", "V": "Lk", "intercept": "L", "unseen": "L", "X_fit": "nf"},
+    **{"slopes": "L", "offsets": "L", "knots": "m", "heights": "m"},
     **{"ridge": "L", "cut": "L", "x_mean": "f", "y_mean": "L", "xx": "ff", "xy": "fL", "feature_names": "f"},
 }
 MOST_NUMBERS = 1 << 24
@@ -56,16 +57,22 @@ def check_record(record: Any) -> None:
             }
         case Statistics():
             _check_sides(vars(record), {})
+        case Calibration():
+            _check_sides(vars(record), {})
+            curve = [part for part in (record.knots, record.heights) if part is not None]
+            rules = {"knots": len(curve) != 1 and all(np.all(np.diff(part) >= 0) for part in curve)}
         case Fitted():
             linear = record.kernel is None or record.kernel.is_precomputed
             f, n_labels, (U, s, V) = record.schema.n_features, record.schema.n_labels, record.factors
             sizes = {"f": f, "L": n_labels} | ({"n": f} if linear else {})
-            _check_sides({**vars(record), "U": U, "s": s, "V": V}, sizes)
+            told = vars(record.calibration) if isinstance(record.calibration, Calibration) else {}
+            _check_sides({**vars(record), **told, "U": U, "s": s, "V": V}, sizes)
             # No coefficient is larger than this.
             bound = np.prod([np.max(np.abs(part), initial=0.0) for part in (U, s, V)], dtype=np.longdouble)
             rules = {
                 "factors": np.all(s >= 0) and bound * max(len(s), 1) < np.finfo(U.dtype).max,
                 "loss_name": record.loss_name in LOSSES,
+                "calibration": isinstance(record.calibration, Calibration | None),
                 "space": record.space in (None, "coefficients", "predictions"),
                 "X_fit": (record.X_fit is None) == linear,
                 "unseen": record.unseen.dtype == np.bool_,

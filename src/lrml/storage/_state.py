@@ -30,7 +30,7 @@ from lrml import estimators, penalties
 from lrml._shown import shown
 from lrml.core import Statistics
 from lrml.core.rows import Schema
-from lrml.estimators import Fitted, Kernel, LowRankModel
+from lrml.estimators import Calibration, Fitted, Kernel, LowRankModel
 from lrml.solvers import Factors
 from lrml.storage._checks import MOST_NUMBERS, are_places, check_estimator, check_record
 from lrml.storage._container import Tensors
@@ -48,7 +48,7 @@ _TRANSFORMERS = [
 _CLASSES: dict[str, Any] = {one.__name__: one for one in (*_MODELS, TextTagger, *_TRANSFORMERS)}
 _PENALTIES: list[Any] = [one for one in map(vars(penalties).get, penalties.__all__) if is_dataclass(one)]
 _RECORDS: dict[str, Any] = {
-    one.__name__: one for one in (Fitted, Schema, Factors, Kernel, Cut, Statistics, *_PENALTIES)
+    one.__name__: one for one in (Fitted, Schema, Factors, Kernel, Calibration, Cut, Statistics, *_PENALTIES)
 }
 _TYPES = tuple(f"{kind}{bits}" for kind in ("float", "int", "uint") for bits in (64, 32, 16))
 # A vocabulary of more words goes to a tensor.
