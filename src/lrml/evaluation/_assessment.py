@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,102 +57,48 @@ class Assessment:
         For every label its ``name``, ``support`` (relevant rows), ``predicted`` (rows), ``precision``,
         ``recall``, ``f1``, ``auc`` and ``average_precision``. What has no value is NaN: the precision of one
         that is never predicted, the recall of one that is never relevant, and F1 where both hold.
-    reliability : Reliability or None
-        Of the probabilities, if there are any.
     by_support : list of dict
         Labels with 1 to 9 relevant rows (``least``, ``most``), with 10 to 99, and so on: how many ``labels``,
         those ``never`` predicted, ``f1_macro``, and the ``precision``, ``recall`` and ``f1`` of their cells.
+    errors : dict of str to list of dict
+        The ten rows with the worst ``misses``, relevant labels that are not predicted, and the worst
+        ``false_alarms``, the opposite: of each the label whose ``score`` is furthest on the wrong side of the
+        threshold, by its ``margin``.
     curve : dict of str to list
-        ``precision`` against ``recall`` of all cells, for one cut after another.
+        ``precision`` against ``recall`` of all cells, for one cut after another; at the ``threshold`` both.
+    reliability : Reliability or None
+        Of the probabilities, if there are any.
+    n_rows, n_labels, absent_labels, n_unknown, n_bootstrap : int
+        A label is absent if no row has it; each of these counts as 0 in macro-F1. Cells of Y that are unknown
+        count nowhere.
+    f1_macro_of_occurring : float
+        Macro-F1 over the labels that occur; NaN if none does.
+    threshold : float or list of float
+    level : float
+        Coverage of the intervals.
     per_example : dict of str to array
         The values that metrics are means of.
     resampled : dict of str to array of shape (n_bootstrap,)
         Every metric on the resamples.
-    n_rows, n_labels, absent_labels, n_unknown, n_bootstrap : int
-        A label is absent if no row has it; each of these counts as 0 in macro-F1. Cells of Y that are unknown
-        count nowhere.
-    threshold : float or list of float
-    level : float
-        Coverage of the intervals.
     """
 
     metrics: dict[str, Interval]
-    per_example: dict[str, Floats]
-    resampled: dict[str, Floats]
+    left_out: dict[str, int]
+    labels: list[dict[str, Any]]
+    by_support: list[dict[str, Any]]
+    errors: dict[str, list[dict[str, Any]]]
+    curve: dict[str, list[float]]
+    reliability: Reliability | None
+    n_rows: int
+    n_labels: int
+    absent_labels: int
+    n_unknown: int
+    n_bootstrap: int
+    f1_macro_of_occurring: float
     threshold: float | list[float]
     level: float
-    n_bootstrap: int
-    _names: list[str]
-    _data: LabelledScores
-    _counts: Counts
-    _probabilities: LabelledScores | None
-
-    @property
-    def n_rows(self) -> int:
-        return len(self._data.scores)
-
-    @property
-    def n_labels(self) -> int:
-        return self._data.n_labels
-
-    @property
-    def absent_labels(self) -> int:
-        return int(np.count_nonzero(self._counts.relevant == 0))
-
-    @property
-    def n_unknown(self) -> int:
-        return 0 if self._data.unknown is None else int(self._data.unknown.sum())
-
-    @property
-    def left_out(self) -> dict[str, int]:
-        return {name: int(np.isnan(values).sum()) for name, values in self.per_example.items()}
-
-    @property
-    def f1_macro_of_occurring(self) -> float:
-        """Macro-F1 over the labels that occur; NaN if none does."""
-        known = [label["f1"] for label in self.labels if label["support"] > 0]
-        return sum(known) / len(known) if known else float("nan")
-
-    @cached_property
-    def labels(self) -> list[dict[str, Any]]:
-        data, (hits, predicted, relevant) = self._data, self._counts
-        auc, precision = (METRICS[f"{name}_macro"].values(data) for name in ("roc_auc", "average_precision"))
-        columns = {
-            "support": relevant,
-            "predicted": predicted,
-            "precision": ratio(hits, predicted),
-            "recall": ratio(hits, relevant),
-            "f1": ratio(2 * hits, predicted + relevant),
-            "auc": auc,
-            "average_precision": precision,
-        }
-        return records({"name": self._names} | columns)
-
-    @property
-    def micro(self) -> Counts:
-        """Hits, predicted and relevant cells of all labels together, and the shares that they make."""
-        return self._counts.together
-
-    @property
-    def by_support(self) -> list[dict[str, Any]]:
-        return by_support(self._counts)
-
-    @cached_property
-    def reliability(self) -> Reliability | None:
-        return None if self._probabilities is None else Reliability.of(self._probabilities)
-
-    @cached_property
-    def curve(self) -> dict[str, list[float]]:
-        return curve_of(self._data)
-
-    def errors(self, n: int = 10) -> dict[str, list[dict[str, Any]]]:
-        """Return the n rows with the worst ``misses`` and ``false_alarms``, the worst first.
-
-        A miss is a relevant label that is not predicted, and the worse, the further its score is below the
-        threshold; a false alarm is the opposite. Of every row there is its worst ``label``, with the
-        ``score`` and its ``margin`` above the threshold.
-        """
-        return errors_of(self._data, self._names, n)
+    per_example: dict[str, Floats]
+    resampled: dict[str, Floats]
 
     def worst_labels(self, n: int = 10, *, least_support: int = 5) -> list[dict[str, Any]]:
         """Return the labels with the lowest F1, the more frequent ones first among equals.
@@ -165,18 +110,8 @@ class Assessment:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data that JSON can hold; None stands for what has no value."""
-        keys = (
-            *("n_rows", "n_labels", "absent_labels", "n_unknown", "f1_macro_of_occurring", "threshold"),
-            *("level", "n_bootstrap", "left_out", "labels", "by_support", "curve"),
-        )
-        plain: dict[str, Any] = rounded(
-            {
-                **{key: getattr(self, key) for key in keys},
-                "metrics": {name: found._asdict() for name, found in self.metrics.items()},
-                "errors": self.errors(),
-                "reliability": self.reliability and self.reliability._asdict(),
-            }
-        )
+        arrays = ("per_example", "resampled")
+        plain: dict[str, Any] = rounded({key: one for key, one in vars(self).items() if key not in arrays})
         return plain
 
     def summary(
@@ -277,6 +212,8 @@ def assess(
             n_done += weights.shape[1]
             told.update(n_done, n_bootstrap)
     resampled = {name: np.concatenate([np.empty(0), *(each[name] for each in chunks)]) for name in once}
+    labels = _label_by_label(data, found.counts, list(map(str, columns)))
+    occurring = [label["f1"] for label in labels if label["support"] > 0]
     return Assessment(
         metrics={
             one.name: Interval.around(
@@ -286,16 +223,38 @@ def assess(
             )
             for one in measures
         },
-        per_example=found.per_example,
-        resampled=resampled,
+        left_out={name: int(np.isnan(values).sum()) for name, values in found.per_example.items()},
+        labels=labels,
+        by_support=by_support(found.counts),
+        errors=errors_of(data, [label["name"] for label in labels]),
+        curve=curve_of(data, found.counts.together),
+        reliability=Reliability.of(chances) if likely and probabilities is not False else None,
+        n_rows=len(data.scores),
+        n_labels=data.n_labels,
+        absent_labels=data.n_labels - len(occurring),
+        n_unknown=0 if data.unknown is None else int(data.unknown.sum()),
+        n_bootstrap=n_bootstrap,
+        f1_macro_of_occurring=sum(occurring) / len(occurring) if occurring else float("nan"),
         threshold=data.cut.astype(np.float64).tolist(),
         level=level,
-        n_bootstrap=n_bootstrap,
-        _names=list(map(str, columns)),
-        _data=data,
-        _counts=found.counts,
-        _probabilities=chances if likely and probabilities is not False else None,
+        per_example=found.per_example,
+        resampled=resampled,
     )
+
+
+def _label_by_label(data: LabelledScores, counts: Counts, names: list[str]) -> list[dict[str, Any]]:
+    hits, predicted, relevant = counts
+    columns = {
+        "name": names,
+        "support": relevant,
+        "predicted": predicted,
+        "precision": ratio(hits, predicted),
+        "recall": ratio(hits, relevant),
+        "f1": ratio(2 * hits, predicted + relevant),
+        "auc": METRICS["roc_auc_macro"].values(data),
+        "average_precision": METRICS["average_precision_macro"].values(data),
+    }
+    return records(columns)
 
 
 def _resamples(n_rows: int, n_bootstrap: int, random_state: int) -> Iterator[npt.NDArray[np.float32]]:

@@ -67,7 +67,7 @@ def _margin(block: Block) -> Any:
     return block.scores - block.cut
 
 
-def curve_of(data: LabelledScores) -> dict[str, list[float]]:
+def curve_of(data: LabelledScores, together: Counts) -> dict[str, list[float]]:
     """Precision and recall of all cells together, with the cuts of all labels moved by the same amounts."""
     cells = list(_known(data, _margin))
     relevant = np.concatenate([margins[hit] for margins, hit in cells])
@@ -79,7 +79,11 @@ def curve_of(data: LabelledScores) -> dict[str, list[float]]:
         return np.asarray(counts)[:0:-1].cumsum().astype(np.float64)
 
     hits = reached(True)
-    return {"precision": ratio(hits, reached(False)).tolist(), "recall": (hits / relevant.size).tolist()}
+    return {
+        "precision": ratio(hits, reached(False)).tolist(),
+        "recall": (hits / relevant.size).tolist(),
+        "threshold": [float(together.precision), float(together.recall)],
+    }
 
 
 def by_support(counts: Counts) -> list[dict[str, Any]]:
@@ -94,7 +98,7 @@ def by_support(counts: Counts) -> list[dict[str, Any]]:
     return rows
 
 
-def errors_of(data: LabelledScores, names: Sequence[str], n: int) -> dict[str, list[dict[str, Any]]]:
+def errors_of(data: LabelledScores, names: Sequence[str], n: int = 10) -> dict[str, list[dict[str, Any]]]:
     """Return the rows with the worst misses and false alarms, each with the label that is worst in it."""
     found: dict[str, list[dict[str, Any]]] = {"misses": [], "false_alarms": []}
     start = 0

@@ -97,7 +97,7 @@ def assessment_page(found: Any, title: str, about: _About, model: Any = None, X:
     cells = "Precision, recall and F1 of the labels of a band together."
     tables = [
         *table("metrics", "Metrics", "", columns, rows),
-        *_error_tables(found.errors(), model, X),
+        *_error_tables(found.errors, model, X),
         *table("worst", "Worst labels", few, _LABELS, worst),
         *table("bands", "Labels by support", cells, _BANDS, bands),
         *table("reliability", "Reliability", _BINS_SAY, _BINS, reliable.bins if reliable else []),
@@ -265,7 +265,8 @@ def _curve_figure(methods: Mapping[str, Any]) -> _Plain:
     def draw(axes: Any) -> None:
         for name, found in methods.items():
             (line,) = axes.plot(found.curve["recall"], found.curve["precision"], label=name)
-            axes.plot(found.micro.recall, found.micro.precision, "o", color=line.get_color(), markersize=6)
+            precision, recall = found.curve["threshold"]
+            axes.plot(recall, precision, "o", color=line.get_color(), markersize=6)
         legend_below(axes.figure, len(methods))
 
     said = "Of all labels of all rows together, if the threshold moves; the dot is the threshold."
