@@ -8,7 +8,6 @@ import os
 import secrets
 import stat
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -131,11 +130,3 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     if found != kind:
         raise ValueError(f"{os.fspath(path)!r} is a file of {found!r}, not of {kind!r}. Name another.")
     return arrays
-
-
-def pattern_of(folder: str | os.PathLike[str]) -> str:
-    """Return a pattern for the files of a folder, such as "folder/*.csv", by their most frequent suffix."""
-    suffixes = Counter(
-        Path(entry.name).suffix for entry in os.scandir(folder) if entry.is_file() and entry.name[0] != "."
-    )
-    return os.path.join(folder, "*" + max(sorted(suffixes), key=lambda suffix: suffixes[suffix], default=""))

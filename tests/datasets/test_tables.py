@@ -91,7 +91,7 @@ def test_columns_that_are_asked_for(write):
         ("x,y\n1,0\ninf,1\n", {"labels": ["y"]}, "line 3: inf.*'x'"),
         ("x,y\n1,0\n" + "2,0\n" * 3000 + "2\n", {"labels": ["y"]}, "line 3003: "),
         ("x,x\n1,0\n", {"labels": ["x"]}, "'x' is there twice"),
-        ("x|y\n1|0\n", {"labels": ["y"]}, "delimiter"),
+        ("x|y\n1|0\n", {"labels": ["y"]}, r'"x\|y"'),
         ("5,2\n3,1\n", {"labels": -1}, "header"),
         ("x,y\n", {"labels": ["y"]}, "no rows"),
         ("x,y\n1,0\n", {"labels": ["z"]}, '\'z\'.*"x", "y"'),
@@ -180,7 +180,7 @@ def test_embeddings_beside_a_table_of_labels(tmp_path, write, array, table):
         (X.astype(str), r"a\.npy: "),
         (X[:-1], r"a\.npy: .*6 rows"),
         (np.vstack([X, X]), r"a\.npy: .*14 rows.* 7 "),
-        (np.where(X[4, 1] == X, np.inf, X), r"a\.npy, line 5: "),
+        (np.where(X[4, 1] == X, np.inf, X), r"a\.npy: .*infinite"),
     ],
 )
 def test_wrong_embeddings(tmp_path, write, array, message):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args
 
 import typer
 
@@ -34,14 +34,58 @@ Table: TypeAlias = Mapping[str, Any]
 """Options by name, of which a command gets a dict of those that were given."""
 
 
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """Return the parser of an option that takes one of the choices."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise typer.BadParameter(
+                f"{text!r} is none of {', '.join(choices)}. {did_you_mean(text, choices)}Check the spelling."
+            )
+        return text
+
+    return parse
+
+
+def names(text: str) -> list[str]:
+    """Return names that stand between commas."""
+    return [name.strip() for name in text.split(",")]
+
+
+def value(text: str) -> Any:
+    """Return what a text stands for: a number, true or false, a list with commas, or itself, such as auto.
+
+    Whether it suits a parameter is checked where all parameters are.
+    """
+    if "," in text:
+        return [value(part) for part in names(text)]
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return {"true": True, "false": False}.get(text, text)
+
+
 def option(metavar: str, words: str, parser: Callable[[str], Any] | None = None) -> Any:
     """Return an option with a value; ``words`` is its help."""
     return typer.Option(metavar=metavar, help=words, parser=parser)
 
 
-def optional(metavar: str, words: str, parser: Callable[[str], Any] | None = None) -> Any:
-    """Return an option of a table."""
-    return Annotated[str | None, option(metavar, words, parser)]
+def table_of(text: str) -> dict[str, Any]:
+    """Return options by name, all optional; of each the text has name, metavar (a flag: none, -) and help.
+
+    Numbers and lists are read by `value`, and names of columns by `names`.
+    """
+    found: dict[str, Any] = {}
+    for entry in re.split(r"\n(?=\S)", inspect.cleandoc(text)):
+        name, metavar, words = " ".join(entry.split()).split(" ", 2)
+        if metavar == "-":
+            found[name] = Annotated[bool | None, typer.Option(f"--{name}", help=words)]
+            continue
+        of_numbers = {"N", "X", "SHARE", "LIST"} & set(metavar.split("|"))
+        found[name] = Annotated[
+            str | None, option(metavar, words, names if metavar == "NAMES" else value if of_numbers else None)
+        ]
+    return found
 
 
 _HOME = "Folder with one folder per dataset (default: LRML_DATA_HOME, then the cache)."
@@ -149,40 +193,6 @@ def _drawn(table: dict[str, Any]) -> str:
     return text.get().removesuffix("\n")
 
 
-# Values of options
-
-
-def one_of(choices: Sequence[str]) -> Callable[[str], str]:
-    """Return the parser of an option that takes one of the choices."""
-
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise typer.BadParameter(
-                f"{text!r} is none of {', '.join(choices)}. {did_you_mean(text, choices)}Check the spelling."
-            )
-        return text
-
-    return parse
-
-
-def names(text: str) -> list[str]:
-    """Return names that stand between commas."""
-    return [name.strip() for name in text.split(",")]
-
-
-def value(text: str) -> Any:
-    """Return what a text stands for: a number, true or false, a list with commas, or itself, such as auto.
-
-    Whether it suits a parameter is checked where all parameters are.
-    """
-    if "," in text:
-        return [value(part) for part in names(text)]
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return {"true": True, "false": False}.get(text, text)
-
-
 # Data
 
 
@@ -240,13 +250,17 @@ _READ = "More of how files are read, such as n_features=1000; may come again."
 DATA: Table = {
     **sources(),
     "format": Annotated[str | None, typer.Option("--from", metavar="|".join(FORMATS), help=_FROM)],
-    "test": optional("PATH", "Files: a second one, the test set that belongs to the first."),
-    "text": optional("LIST", "Texts: their column; several are joined (default: guessed, and shown).", names),
-    "tags": optional("LIST", "Tables: the column that lists tags or labels, or columns of 0 and 1.", value),
-    "tag_separator": optional("TEXT", "Tables: what separates tags (guessed, too)."),
-    "labels": optional("LIST|N", "Numbers: the label columns; N or -N for the first or last N.", value),
-    "ignore": optional("LIST", "Numbers: columns to leave out.", names),
-    "delimiter": optional("CHAR", "CSV: what separates cells (default: seen from the first rows)."),
+    **table_of(
+        """
+        test           PATH    Files: a second one, the test set that belongs to the first.
+        text           NAMES   Texts: their column; several are joined (default: guessed, and shown).
+        tags           LIST    Tables: the column that lists tags or labels, or columns of 0 and 1.
+        tag_separator  TEXT    Tables: what separates tags (guessed, too).
+        labels         LIST|N  Numbers: names of the label columns; N or -N for the first or last N.
+        ignore         NAMES   Numbers: columns to leave out.
+        delimiter      CHAR    CSV: what separates cells (default: seen from the first rows).
+        """
+    ),
     "read": Annotated[list[str] | None, option("KEY=VALUE", _READ)],
     "data_home": DataHome,
 }
@@ -265,9 +279,9 @@ def command(**tables: Table) -> Callable[[Callable[..., Any]], Callable[..., Non
         last: dict[str, tuple[Any, Any]] = {}
         for name, parameter in own.items():
             if name in tables:
-                some = {key: (kind, None) for key, kind in tables[name].items()}
+                some = {key: (kind, _default(kind)) for key, kind in tables[name].items()}
                 if name == "data":  # whose options come last
-                    listed["source"], last = (some.pop("source")[0], inspect.Parameter.empty), some
+                    listed["source"], last = some.pop("source"), some
                     continue
                 listed |= some
             else:
@@ -293,6 +307,11 @@ def command(**tables: Table) -> Callable[[Callable[..., Any]], Callable[..., Non
         return run
 
     return decorate
+
+
+def _default(kind: Any) -> Any:
+    """Return the default of an option in a table: none of one that must be given."""
+    return None if type(None) in get_args(get_args(kind)[0]) else inspect.Parameter.empty
 
 
 def check_output(

@@ -19,16 +19,11 @@ from lrml.cli._options import (
     DATA,
     CommandError,
     Data,
-    Force,
-    Quiet,
-    Seed,
-    Table,
     advise,
     check_output,
     command,
-    optional,
+    table_of,
     tell_progress,
-    value,
 )
 
 if TYPE_CHECKING:
@@ -46,82 +41,64 @@ _PICTURES = (".png", ".svg", ".pdf", ".jpg")
 
 # Options
 
-_Output = Annotated[
-    str, typer.Option("-o", "--output", metavar="MODEL", help="The model file to write, such as model.lrml.")
-]
-_THETA = "LRML: free singular values, a count or a share (default: 0.05; with --alpha 0.2; other losses 0.1)."
-_ASSIGNED = "Score from which on a tag is assigned"
-_METHOD: Table = {"method": optional("|".join(METHODS), "The method (default: lrml).")}
-_LOSS: Table = {
-    "loss": optional("squared|logistic|squared_hinge", "Loss (default: that of the method)."),
-    "kernel": optional("linear|rbf|poly|sigmoid|laplacian|cosine", "Kernel (default: linear)."),
-}
-_PLACE: Table = {
-    "device": optional("NAME", "Where to compute, such as cuda (needs torch or CuPy; default: here)."),
-    "config": optional("FILE.toml", "Settings: method, tables [model], [text], [data]; options come first."),
-}
-_FIT: Table = {
-    **_METHOD,
-    "theta": optional("N|SHARE|auto", _THETA, value),
-    "rank": optional("N|SHARE", "LEML, CPLST: the rank, a count or a share of the labels.", value),
-    "alpha": optional(
-        "X", "Strength of the penalty (default: that of the method; lrml: on predictions).", value
-    ),
-    "ridge": optional("X", "Ridge beside it (default: the method's, or 1 for texts, squared loss).", value),
-    **_LOSS,
-    "gamma": optional("X", "Kernels: their width (default: 1/features).", value),
-    "threshold": optional("X|auto", f"{_ASSIGNED} (default: that of the loss).", value),
-    **_PLACE,
-}
-_TUNE: Table = {
-    **_METHOD,
-    "thetas": optional("LIST", "LRML: values of theta to try.", value),
-    "ranks": optional("LIST", "LEML, CPLST: ranks to try.", value),
-    "alphas": optional("LIST", "Values of alpha to try.", value),
-    "ridges": optional("LIST", "Values of the ridge to try.", value),
-    **_LOSS,
-    "gammas": optional("LIST", "Kernels: widths to try.", value),
-    "cv": optional("N|SHARE", "Folds, or the share of rows held out (default: what suits the data).", value),
-    "scoring": optional(
-        "NAME", "What to judge by, such as label_ranking_average_precision, precision_at_1 or f1_micro."
-    ),
-    "rule": optional("NAME", "best (default), one_standard_error, or smallest within one such error."),
-    "threshold": optional("X|auto", f"{_ASSIGNED} (default: auto, for micro-F1).", value),
-    **_PLACE,
-}
-_BLOCKS = (
-    "Read files of numbers block by block, in memory that does not grow with the rows. A block has 10,000 "
-    "rows, or as many as --read rows=N says."
+_SHARED = table_of(
+    f"""
+    method  {"|".join(METHODS)}  The method (default: lrml).
+    loss    squared|logistic|squared_hinge  Loss (default: that of the method).
+    kernel  linear|rbf|poly|sigmoid|laplacian|cosine  Kernel (default: linear).
+    device  NAME       Where to compute, such as cuda (needs torch or CuPy; default: here).
+    config  FILE.toml  Settings: method, tables [model], [text], [data]; options come first.
+    """
 )
-_HOW: Table = {
-    "blocks": Annotated[bool | None, typer.Option("--blocks", help=_BLOCKS)],
-    "checkpoint": optional(
-        "FILE",
-        "With --blocks: keep the sums over the blocks so far in this file, and go on from them if it is "
-        "there. It stays, so that the same command with other parameters needs no reading.",
-    ),
-    "dask": optional(
-        "ADDRESS",
-        "Sum up the blocks of several files on a Dask cluster: the address of its scheduler, or local for "
-        "processes on this machine.",
-    ),
+_FIT = _SHARED | table_of(
+    """
+    theta      N|SHARE|auto  LRML: free singular values, a count or a share (default: 0.05; with --alpha 0.2;
+                             other losses 0.1).
+    rank       N|SHARE  LEML, CPLST: the rank, a count or a share of the labels.
+    alpha      X        Strength of the penalty (default: that of the method; lrml: on predictions).
+    ridge      X        Ridge beside it (default: that of the method, or 1 for texts, squared loss).
+    gamma      X        Kernels: their width (default: 1/features).
+    threshold  X|auto   Score from which on a tag is assigned (default: that of the loss).
+    """
+)
+_TUNE = _SHARED | table_of(
+    """
+    thetas     LIST     LRML: values of theta to try.
+    ranks      LIST     LEML, CPLST: ranks to try.
+    alphas     LIST     Values of alpha to try.
+    ridges     LIST     Values of the ridge to try.
+    gammas     LIST     Kernels: widths to try.
+    cv         N|SHARE  Folds, or the share of rows held out (default: what suits the data).
+    scoring    NAME     What to judge by, such as label_ranking_average_precision or f1_micro.
+    rule       NAME     best (default), one_standard_error, or smallest in bytes within one such error.
+    threshold  X|auto   Score from which on a tag is assigned (default: auto, for micro-F1).
+    """
+)
+_OUTPUT = typer.Option("-o", "--output", metavar="MODEL", help="The model file to write, such as model.lrml.")
+_HOW = {
+    "output": Annotated[str, _OUTPUT],
+    "seed": Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Seed of what is drawn (default: 0).")
+    ],
+    **table_of("""
+        force  -  Replace a file that is there already.
+        quiet  -  Show no progress.
+        blocks -  Read files of numbers block by block, in memory that does not grow with the rows. A block
+                  has 10,000 rows, or as many as --read rows=N says.
+        checkpoint FILE  With --blocks: keep the sums over the blocks so far in this file, and go on from them
+                  if it is there. It stays, so that the same command with other parameters needs no reading.
+        dask ADDRESS  Sum up the blocks of several files on a Dask cluster: the address of its scheduler, or
+                  local for processes on this machine.
+    """),
 }
-_PLOT = f"Also draw the scores of all candidates as a picture ({', '.join(_PICTURES)})."
+_PLOT = table_of(f"plot FILE Also draw the scores of all candidates as a picture ({', '.join(_PICTURES)}).")
 
 
 # Commands
 
 
 @command(data=DATA, given=_FIT, how=_HOW)
-def fit(
-    data: Data,
-    output: _Output,
-    given: dict[str, Any],
-    how: dict[str, Any],
-    seed: Seed = 0,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> Any:
+def fit(data: Data, given: dict[str, Any], how: dict[str, Any]) -> Any:
     """Learn a model from texts with tags, or from features with labels.
 
     DATA is a dataset that lrml knows, a file of numbers (ARFF, XMC, svmlight, CSV, Parquet), or a CSV, TSV,
@@ -136,19 +113,11 @@ def fit(
       lrml fit yeast --theta 3 --alpha 20 -o yeast.lrml
       lrml fit part-*.xmc --blocks --checkpoint sums.npz -o big.lrml
     """
-    return _learned("fit", data, output, given, how, seed, force, quiet)
+    return _learned("fit", data, given, how)
 
 
-@command(data=DATA, given=_TUNE, how={**_HOW, "plot": optional("FILE", _PLOT)})
-def tune(
-    data: Data,
-    output: _Output,
-    given: dict[str, Any],
-    how: dict[str, Any],
-    seed: Seed = 0,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> Any:
+@command(data=DATA, given=_TUNE, how={**_HOW, **_PLOT})
+def tune(data: Data, given: dict[str, Any], how: dict[str, Any]) -> Any:
     """Choose theta, alpha and ridge on held-out rows, then learn the model on all rows.
 
     What is not given is chosen from the data. The cut from which on a tag is assigned is chosen as well, for
@@ -162,23 +131,15 @@ def tune(
       lrml tune yeast --kernel rbf --plot grid.png -o yeast.lrml
       lrml tune part-*.xmc --blocks --checkpoint folds.npz -o big.lrml
     """
-    return _learned("tune", data, output, given, how, seed, force, quiet)
+    return _learned("tune", data, given, how)
 
 
-def _learned(
-    command: str,
-    data: Data,
-    output: str,
-    given: Mapping[str, Any],
-    how: Mapping[str, Any],
-    seed: int,
-    force: bool,
-    quiet: bool,
-) -> tuple[Any, ...]:
+def _learned(command: str, data: Data, given: Mapping[str, Any], how: Mapping[str, Any]) -> tuple[Any, ...]:
     """Learn and store a model; return what it is, and of a search also what it found."""
     import lrml
     from lrml._inner import facts_of, in_words
 
+    output, force, quiet = how["output"], bool(how.get("force")), bool(how.get("quiet"))
     tell: Callable[[str], None] = (lambda line: None) if quiet else tell_progress
     recipe = Recipe.of(given)
     data = data.with_defaults(recipe.data)
@@ -190,7 +151,7 @@ def _learned(
     check_output(checkpoint, "--checkpoint", force=True, other=[*data.paths, output])
     source = data.open()
     texts = source.roles.kind == "text"
-    wanted: dict[str, Any] = {"search": command == "tune", "seed": seed, "verbose": not quiet}
+    wanted: dict[str, Any] = {"search": command == "tune", "seed": how.get("seed", 0), "verbose": not quiet}
     recipe.estimator(**wanted, n_texts=0 if texts else None)  # refuses wrong parameters before long reading
     training: Any = _Stream(source, how, tell) if blocks else Training.read(source)
     estimator = recipe.estimator(**wanted, n_texts=training.n_rows if texts else None)
@@ -289,7 +250,7 @@ class Recipe:
         elif n_texts is not None and self.params.get("loss", "squared") == "squared":
             own["ridge"] = _RIDGE_FOR_TEXTS
         place |= {key: key for key in model.get_params() if "__" not in key and key != "estimator"}
-        _check_known(model, self.params, place, told=_TUNE if search else _FIT)
+        _check_known(model, self.params, place)
         usual = {key: one for key, one in own.items() if key in model.get_params()}
         model.set_params(**usual | {place[key]: one for key, one in self.params.items()})
         model._check_params()
@@ -301,11 +262,11 @@ class Recipe:
         return lrml.TextTagger(model, vectorizer=words.set_params(**settings))
 
 
-def _check_known(owner: Any, given: Iterable[str], known: Iterable[str], told: Table | None = None) -> None:
-    """Refuse parameters that are not known; the message lists those among ``told`` that are, or all."""
+def _check_known(owner: Any, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse parameters that are not known."""
     for key in given:
         if key not in known:
-            listed = known if told is None else [one for one in told if one in known]
+            listed = [one for one in _FIT | _TUNE if one in known] or known
             raise ValueError(
                 f"{type(owner).__name__} has no parameter {key!r}. {did_you_mean(key, known)}It has "
                 f"{', '.join(listed)}: choose one of these, or leave it out."

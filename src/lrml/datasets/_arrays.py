@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +67,13 @@ class ArrayReader(FileReader):
     ) -> None:
         super().__init__(path, roles, table=table and Path(table).absolute())
         self._X = self._load()
-        self.roles, self._table = replace(roles, kind="numbers"), None
-        labels: Any = Columns(None, None)
+        self.roles, self._table, self.n_rows = replace(roles, kind="numbers"), None, self._X.shape[0]
         if table is not None:
             kind = format_of(table, None)
             if kind not in _TABLES:
                 raise ValueError(f"The labels beside {path} are {kind}. Write them as CSV or Parquet.")
             self._table = _TABLES[kind](table, replace(roles, kind="numbers", features=(), format=kind))
             self.roles, self.files = self._table.roles, (self.path, *self._table.files)
-            labels = self._table.known
-        if labels is not None:
-            self.known = Columns(NumberedNames("feature", self._X.shape[1]), labels.labels)
 
     @classmethod
     def of_npz(cls, path: Path, roles: Roles, **options: Any) -> FileReader:
@@ -107,29 +104,28 @@ class ArrayReader(FileReader):
             raise self.error(None, message) from error
         return found
 
+    @cached_property
+    def _labels(self) -> Dataset:
+        """All labels, which are small beside the features."""
+        if self._table is None:
+            return Dataset(self.name, np.empty((self.n_rows, 0)), None)
+        found = Dataset.concat(list(self._table.blocks(self._table.bulk)), listed=bool(self.roles.tags))
+        if len(found) != self.n_rows:
+            message = f"There are {self.n_rows} rows, but {len(found)} in {self.options['table']}."
+            raise self.error(None, message)
+        return found
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The names of the columns."""
+        return Columns(NumberedNames("feature", self._X.shape[1]), self._labels.label_names)
+
     def blocks(self, rows: int, skip: int = 0) -> Iterator[Any]:
         """Yield so many rows at a time."""
-        n = self.n_rows = self._X.shape[0]
-        if self._table is None:
-            for start in range(skip, n, rows):
-                empty = np.empty((min(rows, n - start), 0))
-                yield self._beside(Dataset(self.name, empty, None, first_row=start))
-            return
-        yield from map(self._beside, self._table.blocks(rows, skip))
-        if self._table.n_rows != n:
-            raise self._unequal(self._table.n_rows)
-
-    def _beside(self, labels: Dataset) -> Dataset:
-        """Return labels with their features."""
-        first, last = labels.first_row, labels.first_row + len(labels)
-        if last > self._X.shape[0]:
-            raise self._unequal("more")
-        X = self._X[first:last]
-        if np.isinf(X if isinstance(X, np.ndarray) else X.data).any():
-            cells = sparse.coo_array(X)
-            row = first + int(cells.coords[0][np.argmax(np.isinf(cells.data))])
-            raise self.error(row + 1, "There is an infinite number. Write nan if it is missing.")
-        return replace(labels, name=self.name, X=X, feature_names=None, provenance=self.path.name)
-
-    def _unequal(self, count: Any) -> DatasetFormatError:
-        return self.error(None, f"There are {self._X.shape[0]} rows, but {count} in {self.options['table']}.")
+        for start in range(skip, self.n_rows, rows):
+            part = slice(start, start + rows)
+            beside = {"X": self._X[part], "feature_names": None, "provenance": self.path.name}
+            try:
+                yield replace(self._labels.rows(part), name=self.name, **beside)
+            except ValueError as error:  # an infinite number
+                raise self.error(None, str(error)) from error

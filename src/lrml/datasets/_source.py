@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lrml._files import pattern_of
 from lrml._shown import did_you_mean, shown
 from lrml.core.checks import check_integer
 from lrml.datasets._arff import ArffReader
@@ -407,7 +406,7 @@ def _matching(path: str | os.PathLike[str]) -> list[str]:
     name = os.fspath(path)
     if os.path.isdir(name) and not glob.glob(os.path.join(glob.escape(name), "*.txt")):
         raise FileNotFoundError(
-            f"{name!r} is a folder. Name its files, as a list or a pattern: {pattern_of(name)!r}."
+            f"{name!r} is a folder. Name its files, as a list or a pattern: {os.path.join(name, '*.csv')!r}."
         )
     if os.path.exists(name):
         return [name]

@@ -351,12 +351,6 @@ class CsvReader(LineReader):
             raise self.error(None, "There is no header. Is the file complete?")
         if all(map(is_number, self.names)) and not counts_rows(self.names):
             raise self.error(1, "There are numbers only where a header should name the columns. Add one.")
-        if len(self.names) == 1 and roles.features != () and (roles.labels or roles.kind == "numbers"):
-            raise self.error(
-                self.header_line,
-                f"There is one column, {shown(self.names[0])}, as cells are separated by {self.delimiter!r}. "
-                'Pass delimiter=";" (on the command line: --delimiter ";") if columns are separated so.',
-            )
         self.sample = [cells for _, cells in rows if len(cells) == len(self.names)]  # the last may be cut off
         roles = replace(roles, delimiter=self.delimiter)
         return find_roles(self.path, self.names, self.sample, roles)
