@@ -131,7 +131,7 @@ def _program() -> Any:
 
     for command in (
         *(learn.fit, learn.tune, predict.predict, judge.evaluate, judge.compare, judge.inspect),
-        *(serve.serve, split.split, export.export, theory.theory, reproduce.reproduce),
+        *(serve.serve, split.split, export.export, theory.theory, reproduce.reproduce, reproduce.study),
     ):
         app.command()(command)
     app.add_typer(datasets.app, name="datasets")

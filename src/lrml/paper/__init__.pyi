@@ -1,4 +1,4 @@
-from ._plan import DATASETS, PROTOCOLS, TARGETS, Plan, is_at_hand, make_plan
+from ._plan import DATASETS, PROTOCOLS, TARGETS, Plan, is_at_hand, known_datasets, make_plan
 from ._published import published_table1
 from ._run import reproduce
 
@@ -8,6 +8,7 @@ __all__ = [
     "TARGETS",
     "Plan",
     "is_at_hand",
+    "known_datasets",
     "make_plan",
     "published_table1",
     "reproduce",

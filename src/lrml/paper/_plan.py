@@ -25,6 +25,8 @@ Spec: TypeAlias = Mapping[str, Any]
 DATASETS = ("yeast", "corel5k", "bibtex", "delicious")
 """The paper's, the small ones first."""
 EMBEDDED = "yeast"
+PLANTED = "planted"
+"""Simulated regressions, of the study alone."""
 PROTOCOLS = ("paper", "tuned", "kernel", "exact-kernel", "predictions", "predictions-kernel")
 DEFAULT_PROTOCOLS = PROTOCOLS[:3]
 """Those of a run that names none: it takes half an hour on two cores."""
@@ -92,12 +94,7 @@ def make_plan(
         name: {**one, "seeds": one["seeds"][:n_seeds]} if "seeds" in one else one
         for name, one in experiments.items()
     }
-    known = (
-        *DATASETS,
-        *mulan_entries(),
-        *(name for one in experiments.values() for name in datasets_of(one)),
-    )
-    _check_known("dataset", [name for name in datasets or () if not Path(name).is_file()], known)
+    _check_known("dataset", [name for name in datasets or () if not Path(name).is_file()], known_datasets())
     chosen = {name: spec(name) for name in PROTOCOLS if name in (protocols or DEFAULT_PROTOCOLS)}
     of_target = list(dict.fromkeys(name for one in experiments.values() for name in datasets_of(one)))
     wanted = [name for name in of_target if datasets is None or name in datasets]
@@ -109,6 +106,11 @@ def make_plan(
     cells = [cell for one in experiments.values() for cell in _cells(one, chosen, wanted)]
     unique = {repr(cell): cell for cell in cells}.values()  # experiments share cells
     return Plan(experiments, chosen, wanted, missing, sorted(unique, key=_order))
+
+
+def known_datasets() -> tuple[str, ...]:
+    """Return the names of all datasets, the paper's first."""
+    return tuple(dict.fromkeys((*DATASETS, *mulan_entries(), *multi_target_entries(), PLANTED)))
 
 
 def _check_known(what: str, given: Sequence[str], known: Sequence[str]) -> None:
@@ -234,7 +236,7 @@ def _study(experiment: Spec, datasets: Sequence[str]) -> Iterator[Cell]:
     planted = experiment["planted"]
     for dataset in datasets:
         real, seeds, part = dataset not in mulan_entries(), experiment["seeds"], "labels"
-        if dataset in planted["datasets"]:
+        if dataset == PLANTED:
             part, size = "planted", (planted["n_targets"], planted["n_features"], planted["n_rows"])
         elif real:
             entry = multi_target_entries()[dataset]

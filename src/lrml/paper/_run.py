@@ -18,6 +18,7 @@ from lrml.paper._cells import Result, run_cells
 from lrml.paper._figures import FLOOR, excesses, figures
 from lrml.paper._plan import DATASETS, DEFAULT_PROTOCOLS, METHODS, Cell, Plan
 from lrml.paper._published import published_table1
+from lrml.paper._study_page import leads, study_figures, study_tables
 from lrml.paper._tables import Models, agreeing, metric_values, table2_long, table2_values, tables
 from lrml.paper._work import work
 from lrml.report import image, page, render_html
@@ -27,6 +28,12 @@ _PAPER = (
     "on Image Processing 25(3), 2016."
 )
 _PACKAGES = ("lrml", "numpy", "scipy", "scikit-learn")
+_TITLE = "Local Rademacher complexity for multi-label learning: a reproduction"
+_STUDY = "When low rank pays"
+_ANSWERS = (
+    "Each method is chosen on held-out training rows, all on the same ones, and compared with ridge "
+    "regression on test rows.",
+)
 _IDEA = (
     "The paper leaves the theta largest singular values of the coefficients free and penalises the others. "
     "All values here are of the test rows of Mulan's split; parameters are chosen on a fifth of the training"
@@ -75,14 +82,21 @@ def reproduce(
     """
     folder = writable_folder(folder)
     results, failures = run_cells(
-        plan.cells, partial(work, device=device), folder / "cells", n_workers=n_workers, tell=tell
+        plan.cells,
+        partial(work, device=device) if device else work,
+        folder / "cells",
+        n_workers=n_workers,
+        tell=tell,
     )
     models = Models(plan, results)
     statistics = {r.cell["dataset"]: r.values for r in results if r.cell["kind"] == "statistics"}
-    made, drawn = tables(models, statistics), figures(models, results)
+    made, drawn, title, words = tables(models, statistics), figures(models, results), _TITLE, [_words(plan)]
+    if "study" in plan.experiments:
+        found = leads([result for result in results if result.cell["kind"] == "study"])
+        made, drawn, title, words = study_tables(found), study_figures(found), _STUDY, list(_ANSWERS)
     content = page(
-        "Local Rademacher complexity for multi-label learning: a reproduction",
-        [_words(plan)],
+        title,
+        words,
         drawn,
         made,
         list(_about(plan)),
