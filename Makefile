@@ -16,6 +16,9 @@ BENCH := .venv-bench
 # Sphinx and its themes; the examples of the gallery run here.
 DOCS := .venv-docs
 
+# Builds packages, and looks for known weaknesses of what we need.
+RELEASE := .venv-release
+
 # The oldest NumPy that we allow has no wheels for the newest versions of Python.
 OLDEST := .venv-oldest
 $(OLDEST)/.test: PYTHON := python3.11
@@ -32,7 +35,7 @@ COMPILED := PYTHONDONTWRITEBYTECODE=
 # What users may install, for tests of all of it.
 EXTRAS := paper,tables,onnx,serve,dask
 
-.PHONY: reproduce test test-random test-oldest bench docs clean
+.PHONY: reproduce test test-random test-oldest bench docs dist-test audit clean
 
 reproduce: $(VENV)/.report
 	$(BIN)/lrml reproduce --out results $(REPRODUCE_OPTIONS)
@@ -55,6 +58,15 @@ test-oldest: $(OLDEST)/.test
 docs: $(DOCS)/.docs
 	$(ONE_THREAD) $(DOCS)/bin/python -m sphinx --fail-on-warning --keep-going --jobs auto -b html docs build/site
 
+dist-test: $(RELEASE)/.release
+	rm -rf dist
+	$(RELEASE)/bin/python -m build --outdir dist .
+	$(RELEASE)/bin/python -m twine check --strict dist/*
+	$(RELEASE)/bin/python scripts/packages.py dist
+
+audit: $(RELEASE)/.release
+	$(RELEASE)/bin/pip-audit --skip-editable
+
 bench: $(BENCH)/.peers
 	$(BENCH)/bin/python benchmarks/suite.py --out results/bench.json $(BENCH_OPTIONS)
 
@@ -75,6 +87,10 @@ $(OLDEST)/.test: pyproject.toml
 
 $(DOCS)/.docs: pyproject.toml
 	$(SET_UP) '.[$(EXTRAS)]' --group docs
+	@touch $@
+
+$(RELEASE)/.release: pyproject.toml
+	$(SET_UP) '.[$(EXTRAS)]' --group release
 	@touch $@
 
 $(BENCH)/.peers: pyproject.toml benchmarks/requirements.txt
@@ -104,4 +120,4 @@ test-kernels: $(VENV)/.test
 	if [ -n "$$failed" ]; then echo "Failed (kernels/threads):$$failed"; exit 1; fi
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(OLDEST) $(DOCS) build docs/api docs/gallery docs/commands results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) $(OLDEST) $(DOCS) $(RELEASE) build dist docs/api docs/gallery docs/commands results .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -46,13 +46,14 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"changelog": [], "index": []}
+html_sidebars = {page: [] for page in ("index", "reproduction", "faq", "changelog")}
+html_context = {"default_mode": "auto"}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.Order",
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,

@@ -3,7 +3,7 @@ A cluster
 =========
 
 Workers of a Dask cluster read the rows and add them up; sums travel, rows do not. However the rows are cut
-into blocks, the model is the same.
+into blocks, the model is the same up to rounding.
 """
 
 import dask.array as da

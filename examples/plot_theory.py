@@ -38,5 +38,5 @@ ax.set(xlabel="r", ylabel="local Rademacher complexity")
 ax.legend()
 
 # %%
-# The printed bound is linear in r, and crosses the truth: :doc:`/theory` says where the proof goes wrong, and
-# what holds in its place.
+# The printed bound is linear in r, and lies below the truth: :doc:`/theory` says where the proof goes wrong,
+# and what holds in its place.

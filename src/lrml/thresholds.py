@@ -48,6 +48,10 @@ class Cut:
         check_number("prior", self.prior)
 
 
+CutLike: TypeAlias = float | npt.NDArray[np.floating[Any]] | str | Cut | None
+"""What estimators take as threshold: where to cut, or what the cut is chosen for."""
+
+
 class Threshold(NamedTuple):
     """The cut, a number or one per label where S is, and the metric there, on the data it was chosen on."""
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from lrml.core.checks import check_count
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._spec import Kernelised, Parameters, Spec, with_constructor
+from lrml.thresholds import CutLike
 
 
 @with_constructor
@@ -57,7 +55,7 @@ class CPLST(LabelModel, Kernelised, Member):
     rank: int | float = 0.2
     _: KW_ONLY
     ridge: float = 0.0
-    threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    threshold: CutLike = None
     calibrate: str | None = None
     device: Any = None
 

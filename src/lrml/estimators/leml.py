@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from lrml.core.checks import check_count
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
 from lrml.estimators._spec import Iterated, Parameters, Spec, with_constructor
+from lrml.thresholds import CutLike
 
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs
 # saves little time and costs much quality.
@@ -69,7 +66,7 @@ class LEML(LabelModel, Iterated, Member):
     _: KW_ONLY
     ridge: float | None = None
     loss: str = "squared"
-    threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    threshold: CutLike = None
     calibrate: str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:

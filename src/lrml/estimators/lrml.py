@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, replace
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from lrml.core.checks import check_count
 from lrml.core.coordinates import ROADS, road_of
@@ -15,6 +11,7 @@ from lrml.estimators._base import LabelModel, Member
 from lrml.estimators._fitted import Fitted
 from lrml.estimators._spec import USUAL_THETA, Iterated, Kernelised, Parameters, Spec, with_constructor
 from lrml.solvers import Phase
+from lrml.thresholds import CutLike
 
 
 @with_constructor
@@ -118,7 +115,7 @@ class LRML(LabelModel, Kernelised, Iterated, Member):
     space: str | None = None
     loss: str = "squared"
     solver: str | Phase = "auto"
-    threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    threshold: CutLike = None
     calibrate: str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
@@ -187,7 +184,7 @@ class MLTrace(LabelModel, Kernelised, Iterated, Member):
     space: str = "coefficients"
     loss: str = "squared"
     solver: str | Phase = "auto"
-    threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    threshold: CutLike = None
     calibrate: str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
@@ -227,7 +224,7 @@ class MLFro(LabelModel, Kernelised, Iterated, Member):
     alpha: float | None = None
     _: KW_ONLY
     loss: str = "squared"
-    threshold: float | npt.NDArray[np.floating[Any]] | str | None = None
+    threshold: CutLike = None
     calibrate: str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
