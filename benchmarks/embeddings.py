@@ -2,10 +2,10 @@
 
     python benchmarks/embeddings.py [--lists DIR] [--methods …] [--repeat 3] [--quick]
 
-The embeddings are 300 directions of the texts' TF-IDF (`TruncatedSVD`), with rows of unit length, as those of a
-language model have: 12,000 training rows, 5,000 test rows, and the tags of at least 12 packages. All methods
-choose their strengths on the training rows; those of lrml choose the cut of the scores as well. Every fit has
-a process of its own, in turns. `_texts.py` says where the texts come from.
+The embeddings are 300 directions of the texts' TF-IDF (`TruncatedSVD`), with rows of unit length, as those
+of a language model have: 12,000 training rows, 5,000 test rows, and the tags of at least 12 packages. All
+methods choose their strengths on the training rows; those of lrml choose the cut of the scores as well. Every
+fit has a process of its own, in turns. `_texts.py` says where the texts come from.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     PEER: lambda: RidgeCV(RIDGES),
     "LRMLCV": lambda: LRMLCV(LRML(threshold="auto"), random_state=0),
     "LRMLCV, smallest": lambda: LRMLCV(LRML(threshold="auto"), rule="smallest", random_state=0),
-    "MLFroCV": lambda: MLFroCV(),
+    "MLFroCV": MLFroCV,
     "LRMLCV logistic": lambda: LRMLCV(LRML(loss="logistic", threshold="auto"), random_state=0),
     "LinearSVC, tuned": lambda: Tuned(lambda C: OneVsRestClassifier(LinearSVC(C=C)), (0.3, 1.0, 3.0, 10.0)),
 }

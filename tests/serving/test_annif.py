@@ -36,6 +36,11 @@ def test_suggestions_are_the_best_tags_with_scores_from_0_to_1(loss: str, limit:
     scores = [hit["score"] for hit in hits]
     assert scores == sorted(scores, reverse=True)
     assert 0 < scores[-1] < scores[0] <= 1
+    calibrated = TextTagger(MLFro(0.3, loss=loss, calibrate="sigmoid")).fit(TEXTS, TAGS)
+    best = post("/suggest", calibrated, data=form).json()["results"]
+    assert [hit["score"] for hit in best] == sorted((hit["score"] for hit in best), reverse=True)
+    chances = dict(zip(calibrated.classes_, calibrated.predict_proba([TEXT])[0], strict=True))
+    assert {hit["uri"]: hit["score"] for hit in best} == pytest.approx(chances)
     least = post("/suggest", model, data=form | {"threshold": scores[1]}).json()["results"]
     assert [hit["uri"] for hit in least] == wanted[:2]
     assert post("/suggest", model, data=form | {"limit": 0}).json() == {"results": []}

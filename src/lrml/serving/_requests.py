@@ -137,9 +137,11 @@ class Service:
             scores = expit(found.scores - LOSSES[self.inner.model.loss_].threshold)
         results = []
         for tags, values in zip(found.tags.tolist(), scores.tolist(), strict=True):
+            # Probabilities of different labels need not fall where their scores do.
+            pairs = sorted(zip(map(str, tags[:limit]), values, strict=False), key=lambda pair: -pair[1])
             hits = [
                 {"uri": tag, "label": tag, "notation": None, "score": score}
-                for tag, score in zip(map(str, tags[:limit]), values, strict=False)
+                for tag, score in pairs
                 if score >= least
             ]
             results.append({"results": hits})
