@@ -66,20 +66,6 @@ def test_describe_prints_table_1_beside_the_published_row(mulan_home, call, name
     assert all(ours == paper for ours, paper in numbers)
 
 
-@pytest.mark.parametrize("name", ["toy.arff.gz", "toy.npz"])
-def test_convert_and_back_loses_nothing(tmp_path, toy, call, name):
-    first, second = tmp_path / name, tmp_path / "again.arff"
-    write_dataset(toy, first)
-    assert lrml("convert", first, second).returncode == 0
-    assert call("convert", second, tmp_path / "back.npz", "--json").returncode == 0
-    found = read_dataset(tmp_path / "back.npz")
-    assert found.label_names == toy.label_names
-    assert found.feature_names == toy.feature_names
-    assert found.n_train == toy.n_train
-    for ours, original in ((found.X, toy.X), (found.Y, toy.Y)):
-        np.testing.assert_array_equal(ours.toarray(), original.toarray())
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -7,7 +7,8 @@ import functools
 import pytest
 
 import lrml
-from lrml.datasets import load_yeast
+from lrml.cli import main
+from lrml.datasets import load_yeast, make_tagged_texts, write_dataset
 from walks import walk
 
 (X, Y), (X_TEST, _) = load_yeast().train, load_yeast().test
@@ -49,3 +50,20 @@ def test_a_walk_names_what_was_entered():
     assert {name for _, name, _ in crossed.functions} >= {"LabelModel.predict_top_k"}
     assert crossed.files == {file for file, *_ in crossed.functions}
     assert not walk(lambda: None).functions
+
+
+def test_learning_tags_opens_a_file_once_and_crosses_few_others(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_dataset(make_tagged_texts(300), "articles.csv")
+    opened, plain = [], open
+    monkeypatch.setattr(
+        "builtins.open", lambda path, *rest, **more: opened.append(path) or plain(path, *rest, **more)
+    )
+
+    def tune():
+        opened.clear()
+        assert main(["tune", "articles.csv", "-o", "articles.lrml", "--force"]) == 0
+
+    tune()
+    assert len(walk(tune).files) <= 45
+    assert [str(path) for path in opened if str(path).endswith(".csv")] == ["articles.csv"]

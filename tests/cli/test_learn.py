@@ -9,13 +9,13 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
 from sklearn.preprocessing import MultiLabelBinarizer
 
 import lrml
 from cli.programs import TOPICS, program, tagged_texts, write_csv
-from lrml.datasets import FORMATS, load_yeast, write_dataset
+from lrml.datasets import FORMATS, load_yeast
 from lrml.metrics import label_ranking_average_precision
 from lrml.storage import read_header
 
@@ -47,7 +47,7 @@ def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder, call):
     assert list(model.classes_) == sorted(TOPICS)
     assert read_header(folder / "model.lrml")["summary"]["reading"]["text"] == ["description"]
     assert (found["penalty_on"], found["rank"]) == (model.model_.space_, model.model_.rank_)
-    assert found["bytes"] == model.model_.nbytes_  # of the file, in single precision
+    assert found["bytes"] == (folder / "model.lrml").stat().st_size
     texts, tags = tagged_texts()
     same = lrml.TextTagger(lrml.LRML(ridge=1.0)).fit(texts, tags)
     new, _ = tagged_texts(30, seed=1)
@@ -58,7 +58,8 @@ def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder, call):
 
 def test_tune_chooses_and_shows_what_it_tried(folder, call):
     out, plot = folder / "tuned.lrml", folder / "grid.png"
-    told, _ = call("tune", folder / "train.csv", "-o", out, "--plot", plot, "--method", "ml-fro")
+    told, progress = call("tune", folder / "train.csv", "-o", out, "--plot", plot, "--method", "ml-fro")
+    assert "MLFroCV: fits" in progress
     assert re.search(r"^label ranking average precision \d\.\d+ by leave-one-out scores", told, re.MULTILINE)
     assert plot.read_bytes().startswith(b"\x89PNG")
     tuned = lrml.load(out)
@@ -66,15 +67,6 @@ def test_tune_chooses_and_shows_what_it_tried(folder, call):
     Y = MultiLabelBinarizer(classes=sorted(TOPICS)).fit_transform(tags)
     assert label_ranking_average_precision(Y, tuned.decision_function(texts)) > 0.9
     assert f"{tuned.model_.best_params_['alpha']:.4g}" in told
-
-
-def test_the_fit_to_all_rows_after_a_search_tells_how_far_it_is(folder, call, monkeypatch):
-    monkeypatch.setattr("lrml._progress._SECONDS", 0.0)
-    given = ["--method", "ml-fro", "--loss", "logistic", "--alphas", "0.1,1"]
-    _, told = call("tune", folder / "train.csv", *given, "-o", folder / "slow.lrml")
-    assert re.search(r"MLFroCV: \d+ of \d+ models on splits, about", told)
-    final = told[told.index("to all rows") :]
-    assert re.search(r"MLFro: \d+ of at most \d+ iterations, objective .*, at most [\d:]+ left", final)
 
 
 def test_a_configuration_file_and_options_that_override_it(folder, call):
@@ -101,48 +93,29 @@ def test_every_format_can_be_named(folder, call):
 # Predicting
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_predictions_are_those_of_the_model_in_every_format(folder, call, suffix):
-    out = folder / f"tags.{suffix}"
-    call(
+def test_predictions_are_those_of_the_model(folder, call):
+    texts, _ = tagged_texts(30, seed=1)
+    labels, scores = lrml.load(folder / "model.lrml").predict_top_k(texts, 2)
+    asked = (
         "predict",
         folder / "model.lrml",
         folder / "new.csv",
         "-k",
         2,
-        "-o",
-        out,
         "--read",
         "rows=7",
         "--keep",
         "id",
     )
-    texts, _ = tagged_texts(30, seed=1)
-    labels, scores = lrml.load(folder / "model.lrml").predict_top_k(texts, 2)
-    kept, found, values = read_predictions(out)
-    assert kept == [f"a{row}" for row in range(30)]
-    assert found == labels.tolist()
-    np.testing.assert_allclose(values, scores, atol=1e-5)
+    found, _ = call(*asked, "--json")
+    call(*asked, "-o", folder / "tags.jsonl")
+    assert found == list(map(json.loads, (folder / "tags.jsonl").read_text().splitlines()))
+    assert [(row["row"], row["id"]) for row in found] == [(row + 1, f"a{row}") for row in range(30)]
+    assert [row["tags"] for row in found] == labels.tolist()
+    np.testing.assert_allclose([row["scores"] for row in found], scores, atol=1e-5)
 
 
-def read_predictions(path):
-    """Read a file of predictions with libraries that know nothing of lrml."""
-    if path.suffix == ".csv":
-        with open(path, newline="") as file:
-            rows = list(csv.DictReader(file))
-        rows = [
-            {"id": row["id"], "tags": [row["tag_1"], row["tag_2"]]}
-            | {"scores": [float(row["score_1"]), float(row["score_2"])]}
-            for row in rows
-        ]
-    elif path.suffix == ".jsonl":
-        rows = [json.loads(row) for row in path.read_text().splitlines()]
-    else:
-        rows = pq.read_table(path).to_pylist()
-    return tuple([row[key] for row in rows] for key in ("id", "tags", "scores"))
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_several_columns_are_kept_from_the_table_beside_an_array(tmp_path, call, suffix):
     X, Y = load_yeast().train
     lrml.save(lrml.LRML().fit(X, Y), tmp_path / "m.lrml")
@@ -152,12 +125,8 @@ def test_several_columns_are_kept_from_the_table_beside_an_array(tmp_path, call,
     kept = ("--keep", "id", "--keep", "who", "--read", "rows=2")
     found, _ = call("predict", tmp_path / "m.lrml", *rows, "-k", 1, *kept, "-o", out, "--json")
     assert (found["wrote"], found["rows"]) == (str(out), 5)
-    found, _ = call("predict", tmp_path / "m.lrml", *rows, "-k", 1, *kept, "--json")
-    names = [(f"r{row}", f"w{row}") for row in range(5)]
-    assert [(row["id"], row["who"]) for row in found] == names
-    if suffix == "csv":
-        with open(out, newline="") as file:
-            assert [(row["id"], row["who"]) for row in csv.DictReader(file)] == names
+    frame = pd.read_csv(out) if suffix == "csv" else pd.read_parquet(out)
+    assert frame[["id", "who"]].to_numpy().tolist() == [[f"r{row}", f"w{row}"] for row in range(5)]
 
 
 def test_texts_from_standard_input(folder):
@@ -207,17 +176,6 @@ def test_numbers_are_matched_by_name(folder, call):
     assert "left out 1 feature " in told
 
 
-def test_sparse_rows_stream_and_unknown_features_are_left_out(folder, call):
-    model = folder / "sparse.lrml"
-    write_dataset(load_yeast(), folder / "yeast.xmc")
-    call("fit", folder / "yeast.xmc", "-o", model, "--theta", "3", "--alpha", "20")
-    (folder / "rows.svm").write_text("0 1:0.5 3:-0.2\n 2:0.1 500:9.0\n")
-    options = ("-k", 1, "--json", "--read", "n_features=600")
-    found, told = call("predict", model, folder / "rows.svm", *options)
-    assert len(found) == 2
-    assert "left out 1 feature " in told
-
-
 # What is refused
 
 
@@ -241,8 +199,6 @@ _TAKE_MODELS = (
         ("fit train.csv -o x.lrml --seed -1", "seed"),
         ("fit train.csv -o x.lrml --text body", "body"),
         ("fit train.csv -o x.lrml --alpha -1", "alpha is -1"),
-        ("fit train.csv -o x.lrml --alpha much", "alpha is 'much'"),
-        ("fit train.csv -o x.lrml --loss squard", "loss.*'squard'"),
         ("fit train.csv -o x.lrml --device nowhere", "device"),
         ("fit train.csv -o x.lrml --method ml-fro --theta 3", "theta"),
         ("fit train.csv -o x.lrml --method lmrl", "'lmrl'.*lrml"),

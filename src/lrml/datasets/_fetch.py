@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EMBEDDED = "yeast"  # comes with this package
 
 
+@cache
 def mulan_entries() -> dict[str, dict[str, Any]]:
     """Return the datasets that have names, from the registry of this package.
 
