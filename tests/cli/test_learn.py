@@ -240,27 +240,38 @@ _TAKE_MODELS = (
         ("theory train.csv", "'train.csv' has texts.*--model"),
     ],
 )
-def test_bad_input_is_one_sentence_and_leaves_nothing(folder, call, monkeypatch, arguments, message):
-    monkeypatch.chdir(folder)
-    (folder / "empty.csv").write_text("")
-    (folder / "rows.json").write_text("{}")
-    (folder / "fewer.csv").write_text("Att1,Att2\n1,2\n")
-    (folder / "one.csv").write_text("text,tags\nred apple,fruit\n")
-    np.save(folder / "rows.npy", np.eye(3))
-    lrml.save(lrml.MLFro().partial_fit(np.eye(3), np.eye(3)).statistics_, folder / "sums.lrml")
-    (folder / "text.toml").write_text("[text]\nmindf = 2\n")
-    (folder / "model.toml").write_text('[model]\nrule = "smallest"\n')
-    (folder / "line.txt").write_text("a comet\n")
-    X, Y = load_yeast().train
-    np.save(folder / "rows.npy", X[:2])
-    lrml.save(lrml.MLFro(1.0).fit(X, Y[:, 0]), folder / "flat.lrml")
-    lrml.save(lrml.SpectralRegressor(max_rank=1).fit(X, Y), folder / "real.lrml")
-    before = sorted(os.listdir(folder))
+def test_bad_input_is_one_sentence_and_leaves_nothing(wrong, call, monkeypatch, arguments, message):
+    monkeypatch.chdir(wrong)
+    before = sorted(os.listdir(wrong))
     out, told = call(*arguments.split(), code=2)
     assert out == ""
     assert re.search(message, told.splitlines()[-1]), told
     assert "Traceback" not in told
-    assert sorted(os.listdir(folder)) == before
+    assert sorted(os.listdir(wrong)) == before
+
+
+@pytest.fixture(scope="module")
+def wrong(folder):
+    """The folder, with files and models that commands refuse."""
+    for name, text in {
+        "empty.csv": "",
+        "rows.json": "{}",
+        "fewer.csv": "Att1,Att2\n1,2\n",
+        "one.csv": "text,tags\nred apple,fruit\n",
+        "text.toml": "[text]\nmindf = 2\n",
+        "model.toml": '[model]\nrule = "smallest"\n',
+        "line.txt": "a comet\n",
+    }.items():
+        (folder / name).write_text(text)
+    X, Y = load_yeast().train
+    np.save(folder / "rows.npy", X[:2])
+    for name, model in {
+        "sums": lrml.MLFro().partial_fit(np.eye(3), np.eye(3)).statistics_,
+        "flat": lrml.MLFro(1.0).fit(X, Y[:, 0]),
+        "real": lrml.SpectralRegressor(max_rank=1).fit(X, Y),
+    }.items():
+        lrml.save(model, folder / f"{name}.lrml")
+    return folder
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that nobody can write into")

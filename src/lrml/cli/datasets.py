@@ -18,7 +18,6 @@ from lrml.cli._options import (
     Force,
     Json,
     advise,
-    answer,
     check_output,
     command,
     one_of,
@@ -70,22 +69,10 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
 @command(data=DATA)
 def describe(data: Data) -> Any:
     """Print the statistics of a dataset or file."""
-    from lrml.paper import published_table1
-    from lrml.report import column
-
     dataset = data.open().read()
     found = lrml.datasets.describe(dataset)
-    printed = published_table1(found["name"])
-    published = {key: f"{int(one):,d}" if one.isdecimal() else one for key, one in printed.items()}
-    rows = [
-        {"title": title, "computed": value, "published": published.get(key, "")}
-        for key, title, value in found.lines()
-    ]
-    columns = [column("title", found["name"]), column("computed", "computed", "number")]
-    columns += [column("published", "published", "number")] if published else []
-    table = {"title": None, "columns": columns, "rows": rows}
     source = [f"Source: {dataset.provenance}"] if dataset.provenance else []
-    return found | {"provenance": dataset.provenance}, table, *source
+    return found | {"provenance": dataset.provenance}, str(found), *source
 
 
 @app.command()
@@ -96,30 +83,24 @@ def fetch(
         typer.Argument(metavar="NAME...", help="Datasets, or all.", parser=one_of([*mulan_entries(), "all"])),
     ],
     data_home: DataHome = None,
-    as_json: Json = False,
-) -> None:
+) -> Any:
     """Get datasets into the cache, and check them."""
-    records: list[dict[str, Any]] = []
+    records, lines, failed = list[dict[str, Any]](), list[str](), list[str]()
     for name in mulan_entries() if "all" in names else dict.fromkeys(names):
         try:
             lrml.datasets.fetch_mulan(name, data_home=data_home)
         except (OSError, ValueError) as error:  # does not stop the others
-            records.append({"name": name, "status": "failed", "error": str(error)})
-            if not as_json:
-                advise(f"{name}: {error}")
-        else:
-            state, paths = dataset_status(name, data_home)
-            records.append({"name": name, "status": state, "files": list(map(str, paths))})
-            if not as_json:
-                answer(None, f"{name}: in the {state}, {paths[0].parent}", as_json=False)
-    if as_json:
-        answer(records, as_json=True)
-    failed = [record["name"] for record in records if "error" in record]
+            failed.append(name)
+            advise(f"{name}: {error}")
+            continue
+        state, paths = dataset_status(name, data_home)
+        records.append({"name": name, "status": state, "files": list(map(str, paths))})
+        lines.append(f"{name}: in the {state}, {paths[0].parent}")
     if failed:
         raise CommandError(
-            f"{', '.join(failed)} could not be fetched, {len(failed)} of {len(records)}. What was fetched "
-            "stays; run again for the rest."
+            f"{', '.join(failed)} could not be fetched. What was fetched stays; run again for the rest."
         )
+    return records, *lines
 
 
 @app.command()
