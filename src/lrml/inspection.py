@@ -317,14 +317,11 @@ def _label_tables(found: ModelDescription) -> list[dict[str, Any]]:
     columns = [column("name", "feature"), column("coefficient", "weight", "number", 3)]
     tables = []
     for place, label in enumerate(found.labels):
-        caption = (
-            f"The constant is {label['intercept']:.3f}; from {label['threshold']:.3f} on it is assigned."
-        )
-        if related := _clear(label["related"]):
-            caption += f" Related: {_listed(related)}."
-        tables += table(
-            f"label{place}", f"What speaks for {label['name']}", caption, columns, label["features"]
-        )
+        constant, cut = (f"{label[key]:.3f}".replace("-", "−") for key in ("intercept", "threshold"))
+        title, related = f"What speaks for {label['name']}", _listed(_clear(label["related"]))
+        caption = f"The constant is {constant}; from {cut} on it is assigned."
+        caption += f" Related: {related}." if related else ""
+        tables += table(f"label{place}", title, caption, columns, label["features"])
     return tables
 
 
@@ -374,8 +371,8 @@ def _features_figure(found: ModelDescription) -> list[dict[str, Any]]:
     shown = [label for label in found.labels if label["features"]][:_MOST_PANELS]
     if not shown:
         return []
-    which = "" if found.chosen else "of the labels with the longest vectors; "
-    caption = f"Largest coefficients {which}right of 0 they speak for a label."
+    which = "" if found.chosen else " of the labels with the longest vectors"
+    caption = f"Largest coefficients{which}; right of 0 they speak for a label."
     title = "Features that speak for labels"
     return [figure("figure-features", title, caption, "Coefficients.", lambda: _draw_features(shown))]
 

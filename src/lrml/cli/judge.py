@@ -28,7 +28,7 @@ from lrml.cli._rows import RowsForModel, opened
 from lrml.cli.learn import METHODS, Recipe, Training, check_method
 
 _METHODS = f"Methods with commas between them, of {', '.join(METHODS)}."
-_EQUAL = "Loss of all methods: squared (default), logistic or squared_hinge."
+_EQUAL = "Loss of all methods: squared, logistic or squared_hinge."
 _HELD_OUT = "Share of the rows that judge the models, where the data has no test rows."
 _N_WORST, _N_VALUES = 10, 20
 _PAGES = (".html", ".htm")
@@ -97,7 +97,7 @@ def compare(
     data: Data,
     methods: Annotated[str, option("LIST", _METHODS)] = "lrml,ml-trace,ml-fro",
     held_out: Annotated[float, option("SHARE", _HELD_OUT)] = 0.25,
-    loss: Annotated[str | None, option("NAME", _EQUAL)] = None,
+    loss: Annotated[str, option("NAME", _EQUAL)] = "squared",
     html: Html = None,
     bootstrap: Bootstrap = 1000,
     seed: Seed = 0,
@@ -133,7 +133,7 @@ def compare(
         if not quiet:
             tell_progress(f"tuning {name}, {number} of {len(chosen)} methods, on {n_rows:,d} rows")
         start = perf_counter()
-        recipe = Recipe(name, {} if loss is None else {"loss": loss})
+        recipe = Recipe(name, {} if loss == "squared" else {"loss": loss})
         # For few texts: lrml tune takes another loss for many.
         few = None if n_texts is None else 0
         estimator = recipe.estimator(search=True, n_texts=few, seed=seed, verbose=not quiet)

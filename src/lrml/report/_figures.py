@@ -32,6 +32,7 @@ _STYLE: dict[str, Any] = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.formatter.useoffset": False,
+    "axes.prop_cycle": f"cycler('color', {list(COLOURS)})",
     "grid.color": "0.9",
     "grid.linewidth": 0.5,
     "xtick.major.width": 0.6,
