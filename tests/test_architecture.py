@@ -21,9 +21,9 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 29_720,
+    "lines": 30_130,
     "files": 128,
-    "lines of the numeric half": 18_370,
+    "lines of the numeric half": 18_610,
     "records": 112,
     "numeric constants": 139,
 }

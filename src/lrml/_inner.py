@@ -66,7 +66,7 @@ class Inner(NamedTuple):
             raise ValueError(f"{shown(self.model)} adds up no features. Fit it with kernel='linear'.")
         n = None if n is None else check_integer("n", n)
         row, place = sp.csr_array(self.model._validated(X)), place_of(self.model, label)
-        found = row.data * coefficients_of(self.model, place, row.indices)
+        found = row.data * self.model.fitted_.column(place)[row.indices]
         order = np.argsort(-np.abs(found), kind="stable")[:n]
         return [(int(row.indices[i]), float(found[i])) for i in order if found[i] != 0]
 
@@ -201,19 +201,6 @@ def place_of(model: Any, label: Any) -> int:
     return names.index(str(label))
 
 
-def coefficients_of(model: Any, place: int, features: Any = slice(None)) -> npt.NDArray[Any]:
-    """Return what features weigh for one label; W as a whole is never made."""
-    U, s, V = model.factors_
-    weights: npt.NDArray[Any] = U[features] @ (s * V[place])
-    return weights
-
-
-def label_vectors(model: Any) -> npt.NDArray[np.float64]:
-    """Labels as rows of V diag(s), whose inner products are those of their coefficients, W = U diag(s) Vᵀ."""
-    _, s, V = model.factors_
-    return np.asarray(V, dtype=np.float64) * np.asarray(s, dtype=np.float64)
-
-
 def free_values(model: Any) -> int | None:
     """Return how many singular values of the coefficients are free; None if none of them is penalised."""
     best = vars(model).get("best_estimator_", model)
@@ -234,13 +221,14 @@ def facts_of(model: Any) -> dict[str, Any]:
     found = {name: getattr(best, f"{name}_", None) for name in _PARAMS if name != "rank"}
     found |= {name: one for name, one in best.get_params(deep=False).items() if one is not None}
     params = {name: found[name] for name in _PARAMS if found.get(name) is not None}
+    fit = best.fitted_
     facts: dict[str, Any] = {
         "estimator": type(best).__name__,
         "params": params | getattr(inner, "best_params_", {}),
         "penalty_on": getattr(best, "space_", None),
         "features": int(best.n_features_in_),
         "labels": len(best.intercept_),
-        "rank": int(best.rank_),
+        **({"rank": fit.rank} if fit.n_weights is None else {"weights": fit.n_weights}),
         "bytes": int(best.nbytes_),
         "converged": bool(best.converged_),
         "status": best.status_,
@@ -268,7 +256,8 @@ def in_words(facts: dict[str, Any]) -> list[str]:
             words.append(f"{name} {params[name]:.4g}")
     words += [f"penalty on the {facts['penalty_on']}"] if facts["penalty_on"] else []
     sizes = (counted(facts[f"{what}s"], what) for what in ("feature", "label", "byte"))
-    lines = [f"{facts['estimator']}: {', '.join(words)}", f"rank {facts['rank']}, {', '.join(sizes)}"]
+    size = f"rank {facts['rank']}" if "rank" in facts else f"pruned to {counted(facts['weights'], 'weight')}"
+    lines = [f"{facts['estimator']}: {', '.join(words)}", f"{size}, {', '.join(sizes)}"]
     lines += [] if facts["converged"] else [facts["status"]]
     if "held_out_score" in facts:
         lines.append(

@@ -7,6 +7,7 @@ of it there may be transformers of scikit-learn, where ONNX operators do the sam
 from __future__ import annotations
 
 import json
+import math
 import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from sklearn.preprocessing import MaxAbsScaler, Normalizer, StandardScaler
 from lrml._inner import inner_model, threshold_of, transformers_in
 from lrml._shown import how_to_install, shown
 from lrml._version import __version__
+from lrml.core.arrays import is_sparse
 from lrml.core.checks import check_flag, check_integer
 from lrml.text import TextTagger
 
@@ -107,7 +109,7 @@ def to_onnx(model: Any, *, top_k: int | None = None, text: bool = True) -> onnx.
         )
     if top_k is not None:
         top_k = check_integer("top_k", top_k, 1, len(fitted.intercept_))
-    graph = _Graph(fitted.factors_.U.dtype)
+    graph = _Graph(fitted.intercept_.dtype)
     reads_texts, first = inner.reads_texts and text, (*steps, fitted)[0]
     if inner.reads_texts and not text:
         made = transformers_in(model.vectorizer_) if isinstance(model, TextTagger) else steps[:1]
@@ -173,6 +175,16 @@ class _Graph:
         self.constants.append(self.numpy_helper.from_array(array, name))
         return name
 
+    def sparse_constant(self, matrix: Any) -> str:
+        """Add a matrix of which only a few numbers are stored."""
+        entries = matrix.tocoo()
+        places = entries.coords[0].astype(np.int64) * matrix.shape[1] + entries.coords[1]
+        order = np.argsort(places)
+        values = self.numpy_helper.from_array(entries.data[order].astype(self.dtype), "values")
+        indices = self.numpy_helper.from_array(places[order], "indices")
+        sparse = self.helper.make_sparse_tensor(values, indices, [*map(int, matrix.shape)])
+        return self.node("Constant", sparse_value=sparse)
+
     def reserve(self, n_numbers: int) -> None:
         """Refuse numbers, before they are made, for which a file of ONNX has no room."""
         self.n_bytes += n_numbers * self.dtype.itemsize
@@ -205,14 +217,13 @@ class _Graph:
 
 def _add_scores(graph: _Graph, features: str, model: Any) -> None:
     """Multiply features by W, or by its factors if these have fewer numbers, and add the intercept."""
-    U, s, V = model.factors_
-    d, n_labels, rank = len(U), len(V), len(s)
-    by_factors = rank * (d + n_labels) < d * n_labels
-    graph.reserve(rank * (d + n_labels) if by_factors else d * n_labels)
-    for matrix in (U * s, V.T) if by_factors else (model.coef_.T,):
-        features = graph.node("MatMul", features, graph.constant(matrix))
+    matrices = model.fitted_.matrices()
+    graph.reserve(sum(math.prod(matrix.shape) for matrix in matrices))  # runtimes unfold a sparse one
+    for matrix in matrices:
+        constant = graph.sparse_constant(matrix) if is_sparse(matrix) else graph.constant(matrix)
+        features = graph.node("MatMul", features, constant)
     graph.node("Add", features, graph.constant(model.intercept_), named=("scores",))
-    graph.output("scores", graph.number, n_labels)
+    graph.output("scores", graph.number, len(model.intercept_))
     fitted, odds = model.fitted_, "scores"
     if not fitted.has_probabilities:
         return
@@ -222,7 +233,7 @@ def _add_scores(graph: _Graph, features: str, model: Any) -> None:
         odds = graph.node("Mul", odds, graph.constant(fitted.calibration.slopes))
         odds = graph.node("Add", odds, graph.constant(fitted.calibration.offsets))
     graph.node("Sigmoid", odds, named=("probabilities",))
-    graph.output("probabilities", graph.number, n_labels)
+    graph.output("probabilities", graph.number, len(model.intercept_))
 
 
 def _add_top(graph: _Graph, k: int, unseen: Any, classes: Any) -> None:

@@ -11,18 +11,16 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from lrml._inner import (
-    coefficients_of,
     explain,
     facts_of,
     free_values,
     in_words,
     inner_model,
-    label_vectors,
     place_of,
     threshold_of,
 )
 from lrml._shown import shortened
-from lrml.core.arrays import is_sparse, to_host
+from lrml.core.arrays import dense, is_sparse, to_host
 from lrml.core.checks import check_integer
 from lrml.core.penalties import TailSum
 from lrml.displays import SpectrumDisplay
@@ -108,9 +106,10 @@ def describe_model(
     inner = inner_model(model, "describe_model")
     fitted, feature_names = inner.model, inner.feature_names
     cuts = np.broadcast_to(threshold_of(fitted), fitted.intercept_.shape)
-    vectors = label_vectors(fitted)
-    norms = np.linalg.norm(vectors, axis=1)
-    directions = np.divide(vectors, norms[:, None], out=np.zeros_like(vectors), where=norms[:, None] > 0)
+    vectors = fitted.fitted_.label_vectors
+    norms = np.sqrt(np.asarray((vectors * vectors).sum(axis=1)))
+    lengths = np.where(norms > 0, norms, 1.0)[:, None]
+    directions = vectors.multiply(1.0 / lengths).tocsr() if is_sparse(vectors) else vectors / lengths
     names = [str(name) for name in fitted.classes_]
     longest = [int(place) for place in np.argsort(-norms, kind="stable")[:n_labels] if norms[place] > 0]
     return ModelDescription(
@@ -118,8 +117,8 @@ def describe_model(
         fitted=facts_of(model),
         objective=fitted.objective_,
         unseen_labels=int(np.count_nonzero(fitted.unseen_labels_)),
-        singular_values=np.asarray(fitted.singular_values_, dtype=np.float64).tolist(),
-        theta=free_values(fitted),
+        singular_values=np.asarray(getattr(fitted, "singular_values_", ()), dtype=np.float64).tolist(),
+        theta=None if fitted.fitted_.rank is None else free_values(fitted),
         pairs=_pairs(directions, names, n_labels),
         labels=[
             {
@@ -140,7 +139,7 @@ def _top_features(model: Any, place: int, names: npt.NDArray[Any] | None, count:
     """Return the features with the largest coefficients of a label; none for a kernel."""
     if hasattr(model, "kernel_"):
         return []
-    coefficients = coefficients_of(model, place)
+    coefficients = model.fitted_.column(place)
     size = np.abs(coefficients)
     top = np.argpartition(-size, min(count, len(size)) - 1)[:count]
     return [
@@ -150,20 +149,20 @@ def _top_features(model: Any, place: int, names: npt.NDArray[Any] | None, count:
     ]
 
 
-def _related(directions: _Floats, place: int, names: Sequence[str]) -> list[dict[str, Any]]:
-    cosines = directions @ directions[place]
+def _related(directions: Any, place: int, names: Sequence[str]) -> list[dict[str, Any]]:
+    cosines = dense(directions @ directions[[place]].T)[:, 0]
     cosines[place] = -np.inf
     nearest = np.argsort(-cosines, kind="stable")[: min(3, len(names) - 1)]
     return [{"name": names[j], "cosine": float(cosines[j])} for j in nearest if cosines[j] > 0]
 
 
-def _pairs(directions: _Floats, names: Sequence[str], count: int) -> list[dict[str, Any]]:
+def _pairs(directions: Any, names: Sequence[str], count: int) -> list[dict[str, Any]]:
     """Return the pairs with the largest cosines, block by block; among equals the first ones."""
     best: list[tuple[float, int, int]] = []
     n_labels = len(names)
     step = max(1, _BLOCK // n_labels)
     for start in range(0, n_labels, step):
-        cosines = directions[start : start + step] @ directions.T
+        cosines = dense(directions[start : start + step] @ directions.T)
         rows = np.arange(start, start + len(cosines))
         cosines[np.arange(n_labels) <= rows[:, None]] = -np.inf  # every pair once
         flat = cosines.ravel()
@@ -309,7 +308,8 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
         known.append(("Unseen", f"{found.unseen_labels} labels had no positive example in training"))
     tables = _label_tables(found) if found.chosen else _overview(found)
     trouble = [] if found.fitted["converged"] else [f"The fit did not converge: {found.fitted['status']}"]
-    figures = [*([] if found.chosen else [_spectrum_figure(found)]), *_features_figure(found)]
+    without = found.chosen or not found.singular_values
+    figures = [*([] if without else [_spectrum_figure(found)]), *_features_figure(found)]
     return page(title, trouble, figures, tables, known)
 
 

@@ -38,12 +38,12 @@ def default_vectorizer() -> TfidfVectorizer:
     )
 
 
-def default_model(n_texts: int = 0) -> LRMLCV:
-    """Return a new model as `TextTagger` uses it by default for so many texts."""
-    if n_texts < _MANY_TEXTS:
-        return LRMLCV(LRML(threshold="auto"), random_state=0)
-    # As good as with the penalty on the tail, in a fraction of the time.
-    return LRMLCV(LRML(loss="squared_hinge", threshold="auto"), alphas=0.0, random_state=0)
+def default_model(n_texts: int = 0, loss: str | None = None, rule: str = "best") -> LRMLCV:
+    """Return a new model as `TextTagger` uses it by default for so many texts; with your loss and rule."""
+    loss = loss or ("squared" if n_texts < _MANY_TEXTS else "squared_hinge")
+    # Where every candidate is a fit of its own, ridges alone are as good, in a fraction of the time.
+    alphas = 0.0 if loss != "squared" and rule == "best" else None
+    return LRMLCV(LRML(loss=loss, threshold="auto"), alphas=alphas, rule=rule, random_state=0)
 
 
 def _makes_probabilities(tagger: Any) -> bool:
@@ -68,6 +68,9 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         Makes a matrix, sparse or not, of a list of str: a vectorizer of scikit-learn, or a pipeline that
         begins with one. By default what `default_vectorizer` gives: TF-IDF of words and pairs of words that
         occur in two texts; in one, if there are no others.
+    prune : int, "auto" or None, default="auto"
+        How many coefficients are kept, as in `LRML`: "auto" are as few as predict unseen texts as well as all
+        of them. It is passed to the model where that has such a parameter and does not set it itself.
 
     Attributes
     ----------
@@ -95,9 +98,16 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
     array([['graphics', 'editor']], dtype=object)
     """
 
-    def __init__(self, model: LowRankModel | None = None, *, vectorizer: BaseEstimator | None = None) -> None:
+    def __init__(
+        self,
+        model: LowRankModel | None = None,
+        *,
+        vectorizer: BaseEstimator | None = None,
+        prune: int | str | None = "auto",
+    ) -> None:
         self.model = model
         self.vectorizer = vectorizer
+        self.prune = prune
 
     def __sklearn_tags__(self) -> Any:
         # Not a classifier: scikit-learn would ask for the type of target, and refuse tag lists.
@@ -135,6 +145,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         model, vectorizer = self._new_model(), self._new_vectorizer()
         texts, labels = _check_both(texts, tags)
         model = default_model(len(texts)) if model is None else model
+        if getattr(model, "kernel", "linear") == "linear":
+            _set_prune(model, self.prune)
         X = _fit_vectorizer(vectorizer, texts, least_df=1 if self.vectorizer is None else None)
         if isinstance(labels, list):
             classes = np.array(sorted(set(chain.from_iterable(labels))), dtype=object)
@@ -264,6 +276,16 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         if hasattr(self.vectorizer_, "get_feature_names_out"):
             return self.vectorizer_.get_feature_names_out()
         return [f"feature {j}" for j in range(self.model_.n_features_in_)]
+
+
+def _set_prune(model: Any, prune: Any) -> None:
+    """Set ``prune`` of a model, or of the estimator of a search, if it has such a parameter and no value."""
+    own = model.get_params(deep=False)
+    if "estimator" in own:
+        model.set_params(estimator=model._base)  # that of its class, if none was given
+        _set_prune(model.estimator, prune)
+    elif own.get("prune", model) is None:
+        model.set_params(prune=prune)
 
 
 def _listed(column: Any) -> list[Any] | None:

@@ -45,6 +45,7 @@ BAD = {
     "loss": ["hinge", None, 3],
     "max_rank": [0, -1, 0.0, 1.5, "all", True],
     "penalty": [3, "MCP", TailSum],
+    "prune": [0, -1, 2.5, "all", True],
     "max_iter": [0, -1, 2.5, "many", True],
     "n_alphas": [0, 2.5, "a", True],
     "random_state": ["x", -1, 0.5],

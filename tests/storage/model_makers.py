@@ -39,6 +39,7 @@ MEMBERS = {
     "MLFro": MLFro(np.float32(1.0)),
     "MLFro cut": MLFro(1.0, threshold=Cut(per_label=True)),
     "MLFro isotonic": MLFro(1.0, calibrate="isotonic"),
+    "MLFro pruned": MLFro(1.0, prune=10),
     "MLFro hinge": MLFro(1.0, loss="squared_hinge"),
     "LEML": LEML(2),
     "LEML logistic": LEML(0.5, 0.1, loss="logistic"),
@@ -50,6 +51,7 @@ MEMBERS = {
     "LRMLCV several": LRMLCV(
         scoring=["label_ranking_average_precision", "f1_micro"], random_state=0, rule="smallest"
     ),
+    "LRMLCV pruned": LRMLCV(LRML(prune=7), scoring=["f1_micro", "precision_at_1"], random_state=0),
     "LRMLCV rbf": LRMLCV(LRML(kernel="rbf"), random_state=0),
     "LRMLCV logistic": LRMLCV(LRML(loss="logistic"), alphas=[1.0], ridges=[0.1], cv=2, random_state=0),
     "MLTraceCV": MLTraceCV(MLTrace(threshold=Cut(per_label=True), calibrate="sigmoid"), cv=2, random_state=0),

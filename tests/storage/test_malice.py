@@ -24,7 +24,7 @@ from lrml.storage import ModelFileError, read_header
 from storage.forgery import Forgery
 from storage.model_makers import MEMBERS, X, Y
 
-KINDS = ["member", "search", "kernel", "tagger", "pipeline"]
+KINDS = ["member", "search", "kernel", "pruned", "tagger", "pipeline"]
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,7 @@ def contents(tmp_path_factory):
         "member": LRML(1, 2.0, threshold=np.full(4, 0.5)).fit(X, Y),
         "search": LRMLCV(thetas=[0, 1], alphas=[0.1, 1.0], ridges=[0.1], cv=2, random_state=0).fit(X, Y),
         "kernel": MLFro(1.0, kernel="rbf").fit(sp.csr_array(X), Y),
+        "pruned": MLFro(1.0, prune=10).fit(X, Y),
         "tagger": TextTagger(MLFro(0.1), vectorizer=TfidfVectorizer()).fit(texts, tags),
         "pipeline": make_pipeline(StandardScaler(), MLFro(1.0)).fit(X, Y),
     }
@@ -243,8 +244,8 @@ FORGERIES = {
         "fits of other sizes": _set("model.fitted.best_estimators_", {"dict": {"a": 1}}),
     },
     "kernel": {
-        "indices beyond": _tensor(f"{_X_FIT}.indices", lambda old: old + 1000),
-        "indices below": _tensor(f"{_X_FIT}.indices", lambda old: old - 1000),
+        "indices beyond": _tensor(f"{_X_FIT}.indices", lambda old: old.astype(np.int64) + 1000),
+        "indices below": _tensor(f"{_X_FIT}.indices", lambda old: old.astype(np.int64) - 1000),
         "rows that fall": _tensor(f"{_X_FIT}.indptr", _at([1, 2], [12, 6])),
         "rows that wrap": _tensor(
             f"{_X_FIT}.indptr", lambda old: _at([1, 2, 3], [_INT.max, _INT.min, -1])(old.astype(np.int64))
@@ -252,6 +253,18 @@ FORGERIES = {
         "rows not finite": _tensor(f"{_X_FIT}.data", lambda old: np.full_like(old, np.nan)),
         "shape": lambda f: f.fields["X_fit"].update(sparse=[60, 1 << 40]),
         "sides": lambda f: f.fields["X_fit"].update(sparse=[60]),
+    },
+    "pruned": {
+        "indices beyond": _tensor("fitted_.weights.indices", lambda old: old + 4),
+        "coefficients not finite": _tensor("fitted_.weights.data", lambda old: np.full_like(old, np.inf)),
+        "features of others": _set(f"{_FIT}.weights.sparse", [6, 5]),
+        "no coefficients": lambda f: f.fields.pop("weights"),
+        "dense coefficients": _set(f"{_FIT}.weights", {"array": "fitted_.weights.data"}),
+        "of a kernel": _set(f"{_FIT}.kernel", {"record": "Kernel", "fields": {"metric": "precomputed"}}),
+        "two forms": _set(
+            f"{_FIT}.factors",
+            {"record": "Factors", "fields": {part: {"array": "fitted_.intercept"} for part in "UsV"}},
+        ),
     },
     "tagger": {
         "vectorizer": _set(f"{_WORDS}.kind", "FunctionTransformer"),

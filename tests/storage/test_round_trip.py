@@ -47,7 +47,8 @@ def test_every_member_comes_back_with_every_attribute(name, path):
     assert loaded.score(X, Y) == model.score(X, Y)
     header = read_header(path)
     assert header["kind"] == type(model).__name__
-    assert (header["n_features"], header["n_labels"], header["rank"]) == (6, 4, model.rank_)
+    size = "rank" if hasattr(model, "rank_") else "n_weights"
+    assert (header["n_features"], header["n_labels"], header[size]) == (6, 4, getattr(model, f"{size}_"))
     assert header["nbytes"] == os.path.getsize(path)
 
 
@@ -121,6 +122,19 @@ def test_single_precision_halves_the_file(path, tmp_path):
         with pytest.raises(ValueError, match=dtype):
             lrml.save(other, path, dtype=dtype)
     assert not path.exists()
+
+
+def test_a_pruned_model_is_a_small_file(path):
+    """A coefficient takes its own four bytes, and one for the number of its label."""
+    random = np.random.default_rng(0)
+    rows = sp.random_array((200, 3000), density=0.02, rng=random, format="csr", dtype=np.float32)
+    labels = (random.random((200, 250)) < 0.1).astype(int)
+    model = MLFro(1.0).fit(rows, labels).pruned(20_000)
+    lrml.save(model, path)
+    assert 0 < path.stat().st_size - 5 * 20_000 - 4 * 3001 < 6_000
+    np.testing.assert_array_equal(lrml.load(path).decision_function(rows), model.decision_function(rows))
+    lrml.save(model, path, dtype="float64")
+    assert lrml.load(path).coef_.dtype == np.float64
 
 
 def test_summary(path):

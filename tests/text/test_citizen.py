@@ -42,7 +42,7 @@ def test_clones_and_copies_are_the_same(documents):
 
 def test_parameters_of_default_parts_can_be_set():
     tagger = TextTagger()
-    assert tagger.get_params() == {"model": None, "vectorizer": None}
+    assert tagger.get_params() == {"model": None, "vectorizer": None, "prune": "auto"}
     tagger.set_params(model__estimator__loss="squared_hinge", vectorizer__min_df=3)
     assert tagger.model.estimator.loss == "squared_hinge"
     assert tagger.model.estimator.threshold == "auto"

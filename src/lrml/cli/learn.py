@@ -46,6 +46,7 @@ _SHARED = table_of(
     method  {"|".join(METHODS)}  The method (default: lrml).
     loss    squared|logistic|squared_hinge  Loss (default: that of the method).
     kernel  linear|rbf|poly|sigmoid|laplacian|cosine  Kernel (default: linear).
+    prune   N|auto|none  lrml, ml-fro: keep the N largest weights (default: auto for texts, as few as do).
     device  NAME       Where to compute, such as cuda (needs torch or CuPy; default: here).
     config  FILE.toml  Settings: method, tables [model], [text], [data]; options come first.
     """
@@ -239,7 +240,10 @@ class Recipe:
         place: dict[str, str] = {}  # of parameters of the estimator in a search
         if search:
             bare, name = model, f"{METHODS[self.method]}CV"
-            model = getattr(lrml, name)() if n_texts is None or name != "LRMLCV" else default_model(n_texts)
+            model = getattr(lrml, name)()
+            if n_texts is not None and name == "LRMLCV":
+                asked = {key: self.params[key] for key in ("loss", "rule") if key in self.params}
+                model = default_model(n_texts, **asked)
             if model.estimator is None:
                 model.set_params(estimator=bare)
             if n_texts is not None and {"thetas", "alphas"} & set(self.params):
@@ -252,14 +256,17 @@ class Recipe:
         place |= {key: key for key in model.get_params() if "__" not in key and key != "estimator"}
         _check_known(model, self.params, place)
         usual = {key: one for key, one in own.items() if key in model.get_params()}
-        model.set_params(**usual | {place[key]: one for key, one in self.params.items()})
+        whole = self.params.get("prune") == "none"
+        given = {key: None if whole and key == "prune" else one for key, one in self.params.items()}
+        model.set_params(**usual | {place[key]: one for key, one in given.items()})
         model._check_params()
         if n_texts is None:
             return model
         words = default_vectorizer()
         _check_known(words, self.text, words.get_params())
         settings = {key: tuple(one) if isinstance(one, list) else one for key, one in self.text.items()}
-        return lrml.TextTagger(model, vectorizer=words.set_params(**settings))
+        words.set_params(**settings)
+        return lrml.TextTagger(model, vectorizer=words, prune=None if whole else "auto")
 
 
 def _check_known(owner: Any, given: Iterable[str], known: Iterable[str]) -> None:

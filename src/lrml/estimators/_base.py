@@ -48,7 +48,8 @@ from lrml.estimators._callbacks import CALLED, CallbackSupportMixin, told_of_fit
 from lrml.estimators._fit import fit, regressions
 from lrml.estimators._fitted import Fitted, Sums, in_order, of_fit
 from lrml.estimators._kernels import Kernel, check_kernel_matrix
-from lrml.estimators._loo import chosen_on_unseen, left_out_scores
+from lrml.estimators._loo import automatically_pruned, chosen_on_unseen, left_out_scores
+from lrml.estimators._pruning import Changeable
 from lrml.estimators._scores import Scores, counted_from, r_squared
 from lrml.estimators._spec import CHECKS, Check, Parameters, Spec, check_together
 from lrml.thresholds import Cut
@@ -59,7 +60,10 @@ def _has_closed_form(model: Any) -> bool:
     return hasattr(vars(model).get("best_estimator_", model), "_regressions")
 
 
-class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
+_PRUNED = "A pruned model has a sparse coef_ instead: read it from the model before it is pruned"
+
+
+class LowRankModel(Changeable, CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
     """A model of many targets with scores X coef_ᵀ + intercept_.
 
     Subclasses implement ``_found``, which gets checked rows and parameters and returns what is to be stored,
@@ -77,7 +81,7 @@ class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
     classes_ = of_fit("classes")
     compression_gap_ = of_fit("compression_gap")
     converged_ = of_fit("converged")
-    factors_ = of_fit("factors")
+    factors_ = of_fit("factors", _PRUNED)
     gap_ = of_fit("gap")
     history_ = of_fit("history")
     intercept_ = of_fit("intercept")
@@ -86,21 +90,22 @@ class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
     loss_ = of_fit("loss_name")
     n_iter_ = of_fit("n_iter")
     n_passes_ = of_fit("n_passes")
+    n_weights_ = of_fit("n_weights")
     nbytes_ = of_fit("nbytes")
     objective_ = of_fit("objective")
-    rank_ = of_fit("rank")
+    rank_ = of_fit("rank", _PRUNED)
     residual_ = of_fit("residual")
     ridge_ = of_fit("ridge")
     space_ = of_fit("space")
-    singular_values_ = of_fit("factors.s")
+    singular_values_ = of_fit("factors.s", _PRUNED)
     status_ = of_fit("status")
     theta_ = of_fit("theta")
     unseen_labels_ = of_fit("unseen")
     X_fit_ = of_fit("X_fit")
 
     @property
-    def coef_(self) -> Array:
-        """Wᵀ (L × d), made from ``factors_`` on demand if it is large; for linear models only."""
+    def coef_(self) -> Any:
+        """Wᵀ (L × d), made from ``factors_`` on demand if it is large, sparse if pruned; not for kernels."""
         if hasattr(self, "kernel_"):
             raise AttributeError("coef_ exists for kernel='linear' only; kernels have dual_coef_ instead.")
         return self.fitted_.product
@@ -206,16 +211,6 @@ class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
         self.__dict__.update(found)
         return self
 
-    def _rename(self, features: Any = None, labels: Any = None) -> None:
-        """Give features and labels the names that a fit on frames would have stored."""
-        self.fitted_ = self.fitted_.named(features, labels)
-
-    def _unnamed(self) -> Self:
-        """Return a copy that takes arrays without a warning about the names of its features."""
-        twin, record = copy(self), self.fitted_
-        twin.fitted_ = replace(record, schema=replace(record.schema, feature_names=None))
-        return twin
-
     def to_numpy(self) -> Self:
         """Return a copy of the model with all arrays as NumPy's: home from a GPU.
 
@@ -291,7 +286,7 @@ class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
         model = vars(self).get("best_estimator_", self)
         params = model._check_params()
         rows = model._rows(params, X, y, sample_weight)
-        if hasattr(model, "factors_"):
+        if hasattr(model, "intercept_"):
             self._validated(X)  # the columns of the last fit, and its labels
             check_label_names(rows.schema.label_names, model.classes_)
         if params.loss.name != "squared" or not rows.all_known:
@@ -305,7 +300,7 @@ class LowRankModel(CallbackSupportMixin, MultiOutputMixin, BaseEstimator):
         scores = rows.home.asarray(scores, dtype_name(rows.X))
         if not rows.schema.flat or params.targets == "real":
             return scores[:, 0] if rows.schema.flat else scores
-        fitted = hasattr(model, "factors_") or not isinstance(params.threshold, Cut)
+        fitted = hasattr(model, "intercept_") or not isinstance(params.threshold, Cut)
         cut = model._decision_threshold if fitted else None
         return counted_from(check_threshold(cut, 1, params.loss.threshold), scores)
 
@@ -484,6 +479,8 @@ class Member(BlockFits, LowRankModel):
             twin = copy(self)
             twin.fitted_ = fitted
             fitted = replace(fitted, **chosen_on_unseen(twin, rows, params))
+        if params.prune == "auto":
+            fitted = automatically_pruned(self, fitted, rows)
         sums: Statistics | None = vars(rows).get("statistics")
         squared = params.loss.name == "squared" and rows.all_known and rows.home.is_host
         if sums is not None and squared and math.prod(sums.xx.shape) + math.prod(sums.xy.shape) <= MOST_KEPT:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,6 +37,7 @@ from lrml.core.penalties import ranks_of
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.estimators._fitted import Fitted, Start
+from lrml.estimators._pruning import Largest
 from lrml.estimators._spec import Spec, check_row_solver, filled, loss_scale, sort_labels, sums_suffice
 from lrml.solvers import (
     SUCCESSES,
@@ -69,14 +70,16 @@ _LEAST_SHIFT = 0.03
 # A ridge that leaves more than this share of the effective directions limits nothing.
 _LOOSE_SHARE = 0.998
 
-Model: TypeAlias = tuple[Factors, Array]
-"""Factors and intercepts, before they are stored."""
+Model: TypeAlias = tuple[Any, Array]
+"""`Factors`, or None if coefficients are pruned, and intercepts, before they are stored."""
 _Setting = TypeVar("_Setting", "Squares", "Losses")
 
 
 def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
     """Minimise; start from the last fit if there is one."""
     sums_only = sums_suffice(spec.loss, rows)
+    if sums_only and spec.n_weights is not None and _is_separable(rows, spec):
+        sums_only = road_of(rows, spec.road) != "compressed"  # where labels one by one need less memory
     if not sums_only:
         check_row_solver(spec.solver)
         if spec.given is not None and not hasattr(spec.given, "slopes"):
@@ -89,6 +92,8 @@ def fit(rows: Rows, spec: Spec, last: Fitted | None = None) -> Fitted:
         fitted = (_fit_sums if sums_only else _fit_rows)(rows, replace(spec, callback=callback), start)
     if spec.verbose and not fitted.n_iter:
         tell(spec.name, f"{fitted.status} Objective {fitted.objective:.6g}")
+    if spec.n_weights is not None and fitted.factors is not None:
+        fitted = fitted.pruned(spec.n_weights)
     missed, history, complaints = fitted.compression_gap, fitted.history, []
     if fitted.status in (Status.MAX_ITER.value, Status.GAP_OPEN.value):
         gap = float(history["gap"][-1])
@@ -123,11 +128,11 @@ def _reported(spec: Spec) -> Iterator[Callback | None]:
 
 def record(rows: Rows, spec: Spec, outcome: SolverResult, model: Model, unseen: Array, **more: Any) -> Fitted:
     """Return the record of a fit, in the type of X and where X came from."""
-    home, dtype, kernel, ((U, s, V), intercept) = rows.home, rows.model_dtype, rows.kernel, model
+    home, dtype, kernel, (factors, intercept) = rows.home, rows.model_dtype, rows.kernel, model
     return Fitted(
         schema=rows.schema,
         loss_name=spec.loss.name,
-        factors=Factors(home.asarray(U, dtype), home.asarray(s, dtype), home.asarray(V, dtype)),
+        factors=factors and Factors(*(home.asarray(part, dtype) for part in factors)),
         intercept=home.asarray(intercept, dtype),
         unseen=home.asarray(unseen),
         status=outcome.status.value,
@@ -262,14 +267,20 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
         factors = Factors(place.zeros((d, 0)), place.zeros(0), place.zeros((n_labels, 0)))
         outcome, intercept = at_once(place.zeros((0, n_labels)), factors, 0.0), constants
         more: dict[str, Any] = {"gap": 0.0 if spec.certified else None}
+    elif spec.n_weights is not None and _is_separable(rows, spec):
+        kept, numbers = Largest(spec.n_weights), np.flatnonzero(used)
+        outcome = _one_by_one(rows, used, spec, None, lambda labels, W: kept.add(numbers[labels], W))
+        factors, more = None, {"weights": kept.matrix((d, n_labels)).astype(rows.model_dtype)}
+        intercept = constants
+        intercept[numbers] = outcome.intercept
     else:
         if start is not None:
             places = xp.nonzero(used)[0]
             start = Start(start.left, take(start.right, places), take(start.intercept, places))
-        ((U, s, V), intercept), outcome, missed = _solved_rows(rows, used, spec, start)
+        (found, intercept), outcome, missed = _solved_rows(rows, used, spec, start)
         more = {"compression_gap": missed, "gap": outcome.gap + (missed or 0.0) if spec.certified else None}
         order = xp.where(used, xp.cumulative_sum(xp.astype(used, xp.int64)) - 1, 0)
-        factors = Factors(U, s, xp.where(used[:, None], xp.take(V, order, axis=0), 0.0))
+        factors = found._replace(V=xp.where(used[:, None], xp.take(found.V, order, axis=0), 0.0))
         intercept = xp.where(used, xp.take(intercept, order), constants)
     intercept = with_unseen(intercept, unseen, spec.loss)
     return record(rows, spec, outcome, (factors, intercept), unseen, **more)
@@ -283,9 +294,7 @@ def _solved_rows(
     Where hardly anything limits the free singular values, a fit can end near a saddle point and not show it.
     Then it is compared with one that starts from the solution without the penalty.
     """
-    # A penalty grows and is concave in each value, so it is 0 for all if it is 0 for some that are positive.
-    alone = spec.solver == "auto" and spec.penalty.value(np.ones(min(rows.shape[1:]))) == 0
-    if alone and rows.n_passes is None and rows.place.is_host and not spec.certified:
+    if _is_separable(rows, spec):
         outcome = _one_by_one(rows, used, spec, start)
         return (outcome.factors, outcome.intercept), outcome, None
     first = Losses.of(rows, used, spec)
@@ -302,7 +311,17 @@ def _solved_rows(
     return rival if rival[1].objective < (1.0 - (spec.tol or 0.0)) * outcome.objective else found
 
 
-def _one_by_one(rows: Rows, used: Array, spec: Spec, start: Start | None) -> SolverResult:
+def _is_separable(rows: Rows, spec: Spec) -> bool:
+    """Whether labels may be fitted one by one: rows are in memory, and no penalty joins the labels."""
+    # A penalty grows and is concave in each value, so it is 0 for all if it is 0 for some that are positive.
+    alone = spec.solver == "auto" and spec.penalty.value(np.ones(min(rows.shape[1:]))) == 0
+    in_memory = not rows.only_sums and rows.n_passes is None and rows.place.is_host
+    return alone and in_memory and not spec.certified
+
+
+def _one_by_one(
+    rows: Rows, used: Array, spec: Spec, start: Start | None, keep: Callable[[Any, Array], None] | None = None
+) -> SolverResult:
     """Solve each label on its own, for rows in memory; the problem serves all fits that may follow."""
     dtype, dual = rows.precision_for(spec.tol or 0.0), rows.shape[1] > rows.shape[0] and start is None
 
@@ -312,7 +331,8 @@ def _one_by_one(rows: Rows, used: Array, spec: Spec, start: Start | None) -> Sol
 
     problem = rows.kept("separable", (spec.loss.name, dtype, spec.fit_intercept, dual), make)
     begin = None if start is None else (start.left @ start.right.T, start.intercept)
-    return solve_separable(problem.with_ridge(float(spec.ridge or 0.0)), start=begin, **spec.limits)
+    problem = problem.with_ridge(float(spec.ridge or 0.0))
+    return solve_separable(problem, start=begin, keep=keep, **spec.limits)
 
 
 @dataclass(frozen=True, eq=False)

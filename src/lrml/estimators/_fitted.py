@@ -1,6 +1,7 @@
 """What a fit has found: one immutable record, from which predictions, files and public attributes are read.
 
-A model scores a row x by x W + b with W = U diag(s) Vᵀ; with a kernel, by k(x, X_fit) W + b. Scores come in
+A model scores a row x by x W + b with W = U diag(s) Vᵀ, or W itself with few entries, if it is pruned; with a
+kernel, by k(x, X_fit) W + b. Which form W has is known here and in `_scores`, nowhere else. Scores come in
 blocks of rows (and of labels, if there are very many), so the n × L scores never exist at once unless asked
 for.
 """
@@ -10,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
-from operator import attrgetter
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -35,6 +35,7 @@ from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
 from lrml.estimators._calibration import Calibration
 from lrml.estimators._kernels import Kernel
+from lrml.estimators._pruning import blocks_of, largest
 from lrml.estimators._scores import Parts, Scorer, Scores, best_of_parts
 
 _Result = TypeVar("_Result")
@@ -61,7 +62,6 @@ class Fitted:
 
     schema: Schema  # names and numbers of features and labels, and the form of Y
     loss_name: str
-    factors: Factors  # W = U diag(s) Vᵀ; of a kernel the dual coefficients
     intercept: Array
     unseen: Array  # labels without a positive example
     status: str
@@ -70,6 +70,8 @@ class Fitted:
     residual: float
     n_iter: int
     history: dict[str, npt.NDArray[Any]]
+    factors: Any = None  # `Factors`, W = U diag(s) Vᵀ; of a kernel the dual coefficients
+    weights: Any = None  # W itself (d × L), a CSR array, of a pruned model, which has no factors
     kernel: Kernel | None = None
     X_fit: Any = None  # of a kernel: the training rows unless they were precomputed
     theta: int | None = None
@@ -101,9 +103,20 @@ class Fitted:
         return LogisticLoss().probability(scores)
 
     @property
-    def rank(self) -> int:
-        """Number of positive singular values."""
-        return int(self.factors.s.shape[0])
+    def rank(self) -> int | None:
+        """Number of positive singular values; of a pruned model, nobody knows."""
+        return None if self.factors is None else int(self.factors.s.shape[0])
+
+    @property
+    def n_weights(self) -> int | None:
+        """Number of coefficients that are kept, of a pruned model."""
+        return None if self.weights is None else int(self.weights.nnz)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of W: features, or training rows of a kernel; and labels."""
+        W = self.weights if self.factors is None else self.factors.U
+        return int(W.shape[0]), self.n_labels
 
     @property
     def n_labels(self) -> int:
@@ -125,22 +138,73 @@ class Fitted:
     @cached_property
     def _coef(self) -> Array | None:
         """Wᵀ (L × d), kept unless it is large."""
-        if self.factors.U.shape[0] * self.n_labels > _MOST_COEFFICIENTS:
+        if self.factors is None or math.prod(self.shape) > _MOST_COEFFICIENTS:
             return None
         U, s, V = (self.place.asarray(factor, "float64") for factor in self.factors)
-        return in_order(self.place.asarray((V * s) @ U.T, dtype_name(self.factors.U)))
+        return in_order(self.place.asarray((V * s) @ U.T, dtype_name(self.intercept)))
 
     @property
-    def product(self) -> Array:
-        """Wᵀ (L × d), made on demand if it is large."""
+    def product(self) -> Any:
+        """Wᵀ (L × d), made on demand if it is large; sparse if it is pruned."""
+        if self.factors is None:
+            return self.weights.T.tocsr()
         U, s, V = self.factors
         return in_order((V * s) @ U.T) if self._coef is None else self._coef
 
+    def matrices(self) -> list[Any]:
+        """Matrices by which features become scores: W, or its factors if these have fewer numbers."""
+        if self.factors is None:
+            return [self.weights]
+        U, s, V = self.factors
+        by_factors = len(s) * sum(self.shape) < math.prod(self.shape)
+        return [U * s, V.T] if by_factors else [self.product.T]
+
+    def column(self, label: int) -> Array:
+        """Coefficients of one label."""
+        if self.factors is None:
+            return self.weights[:, [label]].toarray()[:, 0]
+        U, s, V = self.factors
+        return U @ (s * V[label])
+
+    @property
+    def label_vectors(self) -> Any:
+        """Labels as rows whose inner products are those of their coefficients: V diag(s), or a sparse Wᵀ."""
+        if self.factors is None:
+            return self.product
+        return np.asarray(self.factors.V, np.float64) * np.asarray(self.factors.s, np.float64)
+
     @property
     def nbytes(self) -> int:
-        """Bytes of what scores need: see `model_nbytes`."""
-        shape = self.factors.U.shape[0], self.n_labels
-        return int(model_nbytes(self.rank, shape, dtype_name(self.factors.U), self.X_fit))
+        """Bytes of what scores need: see `model_nbytes`; of a pruned model those of sparse arrays."""
+        dtype = np.dtype(dtype_name(self.intercept))
+        if self.factors is None:
+            return int(model_nbytes(0, self.shape, dtype, self.weights))
+        return int(model_nbytes(self.rank, self.shape, dtype, self.X_fit))
+
+    def pruned(
+        self, n_weights: int | None = None, loss: float | None = None, threshold: float | None = None
+    ) -> Self:
+        """Return the same model with the largest coefficients only: see `LowRankModel.pruned`."""
+        if self.factors is None:
+            blocks = partial(blocks_of, self.weights)
+        else:
+            U, s, V = self.factors
+            blocks = partial(blocks_of, U, right=(V * s).T)
+        kept = largest(blocks, self.shape, n_weights, loss, threshold)
+        return replace(self, factors=None, weights=kept, sums=None)
+
+    def in_precision(self, dtype: str | None) -> Self:
+        """Return the same model with coefficients of this type; raise FloatingPointError if some overflow."""
+        if dtype in (None, dtype_name(self.intercept)):
+            return self
+        with np.errstate(over="raise"):
+            return replace(
+                self,
+                schema=replace(self.schema, dtype=np.dtype(dtype)),
+                factors=self.factors and Factors(*(part.astype(dtype) for part in self.factors)),
+                weights=None if self.weights is None else self.weights.astype(dtype),
+                intercept=self.intercept.astype(dtype),
+            )
 
     def named(self, features: Any = None, labels: Any = None) -> Self:
         """Return the same model with other names of features and labels."""
@@ -176,14 +240,15 @@ class Fitted:
         step, width = max(1, size // n_labels), n_labels
         kernel = self.kernel
         if kernel is None:
-            scorer = Scorer.of(X, self.factors, self._coef, self.intercept)
+            W: Any = self.weights if self.factors is None else self.factors
+            scorer = Scorer.of(X, W, self._coef, self.intercept)
         else:
             U, s, V = self.factors
             scorer = Scorer(U, (V * s).T, self.intercept)
-        if scorer.second is not None and step < _LEAST_ROWS:
+        if (scorer.second is not None or self.factors is None) and step < _LEAST_ROWS:
             step, width = _LEAST_ROWS, max(1, size // _LEAST_ROWS)
         if kernel is not None:
-            n_fit = self.factors.U.shape[0]
+            n_fit = self.shape[0]
             step = min(step, kernel.block_of(n_fit) if on_host else max(1, size // n_fit))
         blocks = [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
@@ -255,15 +320,16 @@ class Fitted:
         return place.xp.reshape(chosen, columns.shape)
 
 
-def of_fit(name: str) -> Any:
+def of_fit(name: str, unless_pruned: str = "") -> Any:
     """Return a public attribute that is read from the record of the fit, if that has it."""
-    get = attrgetter(name)
 
     def read(model: Any) -> Any:
-        fitted = vars(model).get("fitted_")
-        found = None if fitted is None else get(fitted)
+        fitted = found = vars(model).get("fitted_")
+        for part in name.split("."):
+            found = None if found is None else getattr(found, part)
         if found is None:
-            raise AttributeError(f"this {type(model).__name__} has no {name} of a fit. Call fit first.")
+            remedy = (fitted is not None and unless_pruned) or "Call fit first"
+            raise AttributeError(f"this {type(model).__name__} has no {name} of a fit. {remedy}.")
         return found
 
     return property(read)
@@ -278,8 +344,11 @@ class Start(NamedTuple):
 
     @classmethod
     def of(cls, fitted: Fitted, rows: Rows) -> Start | None:
-        """Return the last fit, where the rows are; not with a kernel: its coefficients belong to rows."""
-        if rows.kernel is not None:
+        """Return the last fit, where the rows are; not with a kernel: its coefficients belong to rows.
+
+        What a pruned model has left out would have to be found again, so it is no start either.
+        """
+        if rows.kernel is not None or fitted.factors is None:
             return None
         U, s, V = (rows.place.asarray(factor, "float64") for factor in fitted.factors)
         return cls(U * s, V, rows.place.asarray(fitted.intercept, "float64"))

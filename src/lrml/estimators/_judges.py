@@ -32,7 +32,7 @@ from lrml.core.losses import SquaredLoss
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.estimators._criteria import Criterion, GridPoint, ScoreTable, by_row
-from lrml.estimators._fitted import model_nbytes
+from lrml.estimators._fitted import Fitted, model_nbytes
 from lrml.estimators._loo import LeaveOneOut
 from lrml.estimators._scores import Scores
 from lrml.estimators._splits import Split, training_part
@@ -345,7 +345,7 @@ class RefitJudge(Judge):
                 found: Scores = fitted.scores(held.X[block, :])
                 return namespace(found).astype(found, namespace(found).float32) if ranks_labels else found
 
-            return visit(fitted.rank, scores)
+            return visit(fitted.rank or min(fitted.shape), scores)
 
         return list(map(visited, points))
 
@@ -366,6 +366,11 @@ class RefitJudge(Judge):
     def neighbour(self, number: int, point: GridPoint) -> Any:
         """Return the last model on a split, if a fit of the candidate may start from there."""
         return self._last.get((number, point.rank))
+
+    def leader(self, point: GridPoint) -> tuple[Fitted, Any, Any, Any]:
+        """Return the fit of a candidate to the first training part, and what was held out: X, Y, known."""
+        held = self.held_out(0)
+        return self._model(0, point).fitted_, held.X, held.Y, held.known
 
 
 class SpectralScores:

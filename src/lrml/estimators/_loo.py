@@ -32,12 +32,25 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from lrml.core.arrays import Array, Place, dense, full_precision, is_host, namespace, take, to_host, to_numpy
+from lrml.core.arrays import (
+    Array,
+    Place,
+    dense,
+    full_precision,
+    is_host,
+    is_sparse,
+    namespace,
+    take,
+    to_host,
+    to_numpy,
+)
 from lrml.core.coordinates import Coordinates, RidgeRegressions, coordinates_of, road_of
 from lrml.core.linalg import descending_eigh
 from lrml.core.losses import SquaredLoss
 from lrml.core.rows import Rows
 from lrml.estimators._calibration import Calibration
+from lrml.estimators._fitted import Fitted
+from lrml.estimators._pruning import SMALL, threshold_for
 from lrml.estimators._spec import Parameters, sums_suffice
 from lrml.model_selection import iterative_train_test_split
 from lrml.thresholds import Cut, best_threshold
@@ -242,10 +255,9 @@ def chosen_on_unseen(model: Any, data: Rows, params: Parameters) -> dict[str, An
             counted = np.sort(np.random.RandomState(_SEED).permutation(counted)[:most])
         rows, scores = counted, left_out_scores(model, data, params, counted, warm=True)
     else:
-        share = min(_HELD_OUT, most / len(counted))
-        labels = take(to_host(data.Y), counted)  # splits are made on the host
-        rows = iterative_train_test_split(counted, labels, test_size=share, random_state=_SEED)[1]
-        scores = _held_out_scores(model, data, rows)
+        rows = held_out_rows(data, most)
+        fitted, X = fit_without(model, data, rows)
+        scores = fitted.scores(X)
     place = Place.of(scores)
     known = None if data.mask is None else place.asarray(data.mask.known(rows))
     return chosen_on(place.asarray(take(data.Y, rows)), scores, params, known, data)
@@ -291,13 +303,46 @@ def left_out_scores(
     return scorer.of(model._regressions(data, quiet, warm=warm))(slice(None))
 
 
-def _held_out_scores(model: Any, data: Rows, rows: _Rows) -> Array:
-    """Scores of some rows by a fit to the others."""
+def fit_without(model: Any, data: Rows, rows: _Rows, **settings: Any) -> tuple[Any, Any]:
+    """Return the record of a fit to the other rows, and what such a model takes for these."""
     others = np.setdiff1d(np.arange(data.X.shape[0]), rows)
     twin = clone(model)
-    quiet = {"threshold": None, "calibrate": None, "callback": None, "verbose": 0, "warm_start": False}
-    twin.set_params(**{name: value for name, value in quiet.items() if name in twin.get_params()})
+    settings |= {"threshold": None, "calibrate": None, "callback": None, "verbose": 0, "warm_start": False}
+    twin.set_params(**{name: value for name, value in settings.items() if name in twin.get_params()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the fit to all rows has warned
         fitted = twin._solved(data.some(others), twin._check_params())
-    return fitted.scores(data.features(rows, others))
+    return fitted, data.features(rows, others)
+
+
+def automatically_pruned(
+    model: Any,
+    fitted: Fitted,
+    data: Rows,
+    make_leader: Callable[[], tuple[Fitted, Any, Any, Any]] | None = None,
+) -> Fitted:
+    """Return a fit with as few coefficients as lose next to nothing, or as it is: see `threshold_for`.
+
+    The threshold is found for a fit to the other rows; ``make_leader`` returns one that is there already, and
+    X, Y and what is known of the rows held out.
+    """
+    if not is_sparse(data.X) or fitted.nbytes < SMALL or len(data.counted) < 2:
+        return fitted
+    if make_leader is not None:
+        leader = make_leader()
+    else:
+        rows = held_out_rows(data, len(data.counted))
+        part, X = fit_without(model, data, rows, prune=None)
+        leader = part, X, take(data.Y, rows), None if data.mask is None else data.mask.known(rows)
+    threshold = threshold_for(*leader)
+    found = fitted if threshold is None else fitted.pruned(threshold=threshold)
+    return found if found.nbytes < fitted.nbytes else fitted
+
+
+def held_out_rows(data: Rows, most: int) -> _Rows:
+    """Return a fifth of the rows, or fewer, with about their share of every label."""
+    counted = data.counted
+    labels = take(to_host(data.Y), counted)  # splits are made on the host
+    share = min(_HELD_OUT, most / len(counted))
+    found: _Rows = iterative_train_test_split(counted, labels, test_size=share, random_state=_SEED)[1]
+    return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
@@ -36,19 +37,21 @@ def _cost(X: Any) -> int:
 class Scorer:
     """Scores X A + 1bᵀ, or (X A) B + 1bᵀ, of blocks of rows."""
 
-    first: Scores  # A, d × L or d × k
+    first: Any  # A, d × L or d × k; a sparse array in a pruned model
     second: Scores | None  # B, k × L
     intercept: Scores
     sparse: bool = False  # whether sparse blocks are multiplied as such, not as dense arrays
 
     @classmethod
-    def of(cls, X: Any, factors: Factors, coef: Scores | None, intercept: Scores) -> Scorer:
+    def of(cls, X: Any, W: Factors | sp.csr_array, coef: Scores | None, intercept: Scores) -> Scorer:
         """Return the cheaper way to score the rows of X: through the factors if k (c + nL) < c L.
 
         c is the cost of X times one column. ``coef`` is Wᵀ (L × d), or None for a model that keeps only the
-        factors U diag(s) Vᵀ of W.
+        factors U diag(s) Vᵀ of W. A sparse W is multiplied as it is.
         """
-        (U, s, V), column = factors, _cost(X)
+        if is_sparse(W):
+            return cls(W, None, intercept, is_sparse(X))
+        (U, s, V), column = W, _cost(X)
         factored = coef is None or s.shape[0] * (column + X.shape[0] * V.shape[0]) < column * V.shape[0]
         first = U if factored or coef is None else coef.T
         sparse = is_sparse(X) and column < X.shape[0] * X.shape[1]
@@ -67,7 +70,8 @@ class Scorer:
         # X and the coefficients are finite, but single-precision products of some BLAS still raise the flag
         # for invalid numbers, from unused lanes.
         with np.errstate(invalid="ignore"):
-            scores = np.asarray(block @ self.first)
+            product = block @ self.first
+            scores = product.toarray() if is_sparse(product) else np.asarray(product)
             if self.second is not None:
                 scores = scores @ self.second
         scores += self.intercept

@@ -33,8 +33,9 @@ from lrml.estimators._criteria import (
     check_scorings,
     criterion_of_one_label,
 )
+from lrml.estimators._fitted import Fitted
 from lrml.estimators._judges import Comparison, Judge, PathJudge, RefitJudge, told_of_models
-from lrml.estimators._loo import chosen_on, chosen_on_unseen
+from lrml.estimators._loo import automatically_pruned, chosen_on, chosen_on_unseen
 from lrml.estimators._plans import (
     DEFAULT_THETAS,
     FIRST_SHARES,
@@ -426,12 +427,20 @@ class SearchModel(LowRankModel):
             if "cut" in chosen:
                 best.threshold = chosen["cut"]
             best.fitted_ = replace(best.fitted_, calibration=chosen.get("calibration"))
+        if params.prune == "auto":
+            alone = isinstance(judge, RefitJudge) and len(judge.splits) == 1
+            leader = partial(judge.leader, point) if alone else None
+            best.fitted_ = automatically_pruned(best, best.fitted_, data, leader)
         return best, seconds
 
-    def _rename(self, features: Any = None, labels: Any = None) -> None:
-        for model in [self.best_estimator_, *vars(self).get("best_estimators_", {}).values()]:
-            model._rename(features, labels)
-        self.fitted_ = self.best_estimator_.fitted_
+    def _changed(self, change: Callable[[Fitted], Fitted]) -> Self:
+        twin, chosen = copy(self), vars(self).get("best_estimators_", {})
+        changed = {id(model): model._changed(change) for model in (self.best_estimator_, *chosen.values())}
+        if chosen:
+            twin.best_estimators_ = {name: changed[id(model)] for name, model in chosen.items()}
+        twin.best_estimator_ = changed[id(self.best_estimator_)]
+        twin.fitted_ = twin.best_estimator_.fitted_
+        return twin
 
 
 def _check_sums_suffice(params: Parameters, member: Any) -> None:
@@ -441,7 +450,7 @@ def _check_sums_suffice(params: Parameters, member: Any) -> None:
         raise ValueError(
             f"a search over blocks sums over rows; loss={params.loss.name!r} needs them all: {on_some}."
         )
-    check_reach(SimpleNamespace(kernel=params.kernel, threshold=None), "fit_blocks")
+    check_reach(SimpleNamespace(kernel=params.kernel, threshold=None, prune=params.prune), "fit_blocks")
     if not (params.cv is None or check.is_real(params.cv)):
         raise ValueError(
             f"a search over blocks draws folds, not cv={shown(params.cv)}: pass cv=5, or {on_some}."

@@ -111,6 +111,7 @@ class Parameters(SimpleNamespace):
     gamma: float | None = None
     space: Any = None
     solver: str | Phase = "auto"
+    prune: Any = None
     max_iter: Any = None
     tol: Any = None
     threshold: Any = None
@@ -160,6 +161,8 @@ def check_together(params: Parameters) -> None:
             f"solver={solver!r} needs kernel='linear': of {shown(params.kernel)}, the matrix of all pairs of "
             "rows is always decomposed. Leave solver out."
         )
+    if params.kernel != "linear" and params.prune is not None:
+        raise ValueError(f"prune={params.prune!r} is for kernel='linear'. Leave prune out.")
     if not squared:
         check_row_solver(solver)
     if params.space == "predictions" and not on_road:
@@ -188,6 +191,8 @@ def check_reach(model: Any, method: str) -> None:
         wrong, remedy = "threshold='auto'", "a number, or "
     elif getattr(model, "calibrate", None) is not None:
         wrong, remedy = f"calibrate={model.calibrate!r}", "None, or "
+    elif getattr(model, "prune", None) == "auto":
+        wrong, remedy = "prune='auto'", "a number, or "
     elif solver == "dual" or (solver == "compressed" and not (again and loss == "squared")):
         wrong = f"solver={solver!r}"
     elif loss != "squared" and not again:
@@ -250,8 +255,9 @@ def _check_threshold(threshold: Any) -> Any:
     return threshold
 
 
-def _check_theta(theta: Any) -> Any:
-    return theta if isinstance(theta, str) and theta == "auto" else check.check_count("theta", theta, 0)
+def _auto_or(check_other: Check) -> Check:
+    """Return a check that lets "auto" pass."""
+    return lambda value: value if isinstance(value, str) and value == "auto" else check_other(value)
 
 
 def _check_kernel(kernel: Any) -> Any:
@@ -278,6 +284,7 @@ CHECKS: dict[str, Check] = {
     "max_iter": partial(check.check_integer, "max_iter"),
     "max_rank": partial(check.check_count, "max_rank", least=1),
     "n_alphas": partial(check.check_integer, "n_alphas"),
+    "prune": _auto_or(partial(check.check_integer, "prune")),
     "random_state": _check_random_state,
     "rank": partial(check.check_count, "rank", least=1),
     "ranks": partial(several, "ranks", partial(check.check_count, "each of ranks", least=1)),
@@ -286,7 +293,7 @@ CHECKS: dict[str, Check] = {
     "ridges": partial(several, "ridges", partial(check.check_number, "each of ridges", below=1e300)),
     "solver": _check_solver,
     "space": partial(check.check_choice, "space", choices=SPACES),
-    "theta": _check_theta,
+    "theta": _auto_or(partial(check.check_count, "theta", least=0)),
     "thetas": partial(several, "thetas", partial(check.check_count, "each of thetas", least=0)),
     "threshold": _check_threshold,
     "verbose": _check_verbose,
@@ -324,6 +331,7 @@ class Spec:
     tol: float | None = None
     tols: tuple[float, float] = (1e-4, 1e-4)  # by default: where sums suffice, and where rows are read
     certified: bool = False  # whether the fit is to prove its gap
+    n_weights: int | None = None  # how many coefficients are kept, if not all
     callback: Callback | None = None
     verbose: int = 0
 
@@ -332,6 +340,7 @@ class Spec:
         """Return what an estimator minimises, ``what``, with all else that its checked parameters say."""
         for name in ("loss", "fit_intercept", "solver", "max_iter", "tol", "callback", "verbose"):
             what[name] = getattr(params, name)
+        what["n_weights"] = None if params.prune == "auto" else params.prune
         if params.solver in ROADS:
             what |= {"solver": "auto", "road": params.solver}
         return cls(type(estimator).__name__, **what)

@@ -70,6 +70,10 @@ class LRML(LabelModel, Kernelised, Iterated, Member):
     calibrate : {"sigmoid", "isotonic"}, optional
         Make probabilities of scores, for ``predict_proba``, by the scores of rows left out, with a common
         curve of this kind; docs/selection.md. By default only the logistic loss has probabilities, its own.
+    prune : int or "auto", optional
+        Keep so many coefficients, the largest, as by `pruned`; without a penalty on singular values labels
+        are then fitted in blocks, and W (d × L) never exists as a whole. "auto" keeps as few as
+        predict rows left out as well (docs/text.md), if X is sparse and the model not small anyway.
     warm_start : bool, default=False
         Start from the coefficients of the last ``fit``; not with a kernel.
     callback : callable, optional
@@ -84,8 +88,9 @@ class LRML(LabelModel, Kernelised, Iterated, Member):
         Wᵀ and b. A label without a positive example has zero coefficients and an intercept of −1 (−100 for
         margins), below real candidates. For kernels, ``dual_coef_`` instead: ``Σ_i k(x, x_i) dual_coef_i``
         over ``X_fit_``.
-    factors_, singular_values_, rank_, nbytes_
-        Thin SVD W = U diag(s) Vᵀ (behind the kernel, if any), s, their number, and the bytes of a model.
+    factors_, singular_values_, rank_, nbytes_, n_weights_
+        Thin SVD W = U diag(s) Vᵀ (behind the kernel, if any), s, their number, and the bytes of a model. Of a
+        pruned one only the bytes and the number of coefficients kept; ``coef_`` is then sparse.
     theta_, alpha_, space_, ridge_, loss_, threshold_, kernel_
         What is in use.
     objective_, residual_, converged_, status_, n_iter_, history_, n_passes_
@@ -117,6 +122,7 @@ class LRML(LabelModel, Kernelised, Iterated, Member):
     solver: str | Phase = "auto"
     threshold: CutLike = None
     calibrate: str | None = None
+    prune: int | str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         theta, alpha, ridge, space = params.theta, params.alpha, params.ridge, params.space
@@ -153,7 +159,7 @@ class MLTrace(LabelModel, Kernelised, Iterated, Member):
         Strength of an additional squared Frobenius norm.
     space : {"coefficients", "predictions"}, default="coefficients"
     loss, fit_intercept, kernel, gamma, degree, coef0, solver, max_iter, tol, threshold, calibrate, …
-        As in `LRML`, to the last; ``tol`` limits ``gap_``.
+        As in `LRML`, to the last, but there is no ``prune``; ``tol`` limits ``gap_``.
 
     Attributes
     ----------
@@ -209,7 +215,7 @@ class MLFro(LabelModel, Kernelised, Iterated, Member):
     tol : float, default=1e-5
         As in `LRML`, if there are iterations. With a small alpha, probabilities may then be off by a few
         percent; 1e-12 agrees with scikit-learn.
-    loss, fit_intercept, kernel, gamma, degree, coef0, max_iter, threshold, calibrate, …
+    loss, fit_intercept, kernel, gamma, degree, coef0, max_iter, threshold, calibrate, prune, …
         As in `LRML`, to the last; and so are the attributes.
 
     Examples
@@ -226,6 +232,7 @@ class MLFro(LabelModel, Kernelised, Iterated, Member):
     loss: str = "squared"
     threshold: CutLike = None
     calibrate: str | None = None
+    prune: int | str | None = None
 
     def _spec(self, params: Parameters, rows: Rows) -> Spec:
         return Spec.of(self, params, ridge=params.alpha, tols=(1e-4, 1e-5))

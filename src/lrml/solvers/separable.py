@@ -11,7 +11,7 @@ conjugate gradients. Nothing is d × d (unless d is small) or n × n.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -360,6 +360,7 @@ def solve_separable(
     max_iter: int = 1000,
     tol: float = 1e-5,
     callback: Callback | None = None,
+    keep: Callable[[_Places, Floats], None] | None = None,
 ) -> SolverResult:
     """Minimise Σ_(i,l) known  w_i ℓ(y_il, x_iᵀ w_l + b_l) + ridge · ‖W‖² label by label.
 
@@ -368,10 +369,11 @@ def solve_separable(
     steps, until its estimated gap (F_l − F_l*) / F_l is at most ``tol``. The callback receives an
     `IterationInfo` after every round; a true return value stops. If the scores of all labels exceed 256 MiB
     (in single precision), groups of labels are solved one after the other, and rounds go on counting from
-    group to group.
+    group to group. ``keep`` takes the labels and coefficients of each group; then there is no solution of all
+    of them, and there are no factors.
     """
     (n, d, n_labels), design = problem.rows.shape, problem.design
-    W, intercept = np.empty((d, n_labels), dtype=problem.dtype), np.empty(n_labels)
+    W, intercept = np.empty((d, 0 if keep else n_labels), dtype=problem.dtype), np.empty(n_labels)
     run, cold, first_slope = Recorder(callback), start is None, 0.0
     before = np.zeros(3)  # objective, gap and squared slope of earlier groups
     # Labels of the same frequency take as many steps.
@@ -402,21 +404,28 @@ def solve_separable(
                 run.status = Status.MAX_ITER
             count += 1
         before = sums
-        coords = labels.coords
-        W[:, labels.places] = design.X.wide(design.X.backward, coords, length=d) if design.dual else coords
-        intercept[labels.places] = labels.intercept
-    del labels, coords
-    intercept -= design.mean @ W
-    last, factors = run.history[-1], Factors(*tall_svd(W))
-    terms = _terms_at(replace(problem.rows, dtype=np.float64), problem.loss, W, intercept)
-    loss = sum(float(part.values.sum()) for part in terms)
+        places, found = labels.places, labels.coords
+        found = design.X.wide(design.X.backward, found, length=d) if design.dual else found
+        intercept[places] = labels.intercept - design.mean @ found
+        if keep is not None:
+            keep(places, found)
+        else:
+            W[:, places] = found
+    del labels, found
+    last = run.history[-1]
+    objective, factors = last.objective, Factors(W, np.zeros(0), W[:0].T)
+    if keep is None:
+        factors = Factors(*tall_svd(W))
+        terms = _terms_at(replace(problem.rows, dtype=np.float64), problem.loss, W, intercept)
+        objective = sum(float(part.values.sum()) for part in terms)
+        objective += problem.ridge * float(factors.s @ factors.s)
     return SolverResult(
         solution=W,
         intercept=intercept,
         factors=factors,
         status=run.status or (Status.CONVERGED if last.gap <= tol else Status.SETTLED),
         n_iter=len(run.history) - 1,
-        objective=loss + problem.ridge * float(factors.s @ factors.s),
+        objective=objective,
         gap=last.gap,
         residual=last.residual,
         history=run.history,

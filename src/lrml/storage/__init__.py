@@ -113,9 +113,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Tell what is in a model file, without reading its numbers, and so without its checksum.
 
-    ``format``, ``lrml_version``, ``made_with``, ``kind`` (the class), ``n_features``, ``n_labels``, ``rank``,
-    ``nbytes`` (of the file), ``summary`` (what the caller of `save` said, or None), and ``model``: parameters
-    and state, where an array is the name of a tensor.
+    ``format``, ``lrml_version``, ``made_with``, ``kind`` (the class), ``n_features``, ``n_labels``, ``rank``
+    (of a pruned model ``n_weights``), ``nbytes`` (of the file), ``summary`` (what the caller of `save` said,
+    or None), and ``model``: parameters and state, where an array is the name of a tensor.
     """
     with sound(path):
         return container.read(path, numbers=False)[0] | {"nbytes": os.path.getsize(path)}
@@ -126,7 +126,8 @@ def _facts(model: Any) -> dict[str, Any]:
     if isinstance(model, Statistics):
         return {"kind": "Statistics", "n_features": len(model.x_mean), "n_labels": len(model.y_mean)}
     fit = inner_model(model, "save").model.fitted_
-    sizes = {"n_features": int(fit.schema.n_features), "n_labels": fit.n_labels, "rank": fit.rank}
+    sizes = {"n_features": int(fit.schema.n_features), "n_labels": fit.n_labels}
+    sizes |= {"rank": fit.rank} if fit.n_weights is None else {"n_weights": fit.n_weights}
     return {"kind": type(model).__name__, **sizes}
 
 

@@ -27,7 +27,7 @@ from lrml.text import TextTagger
 
 # Sides of the arrays of a fit, and of sums of rows: equal letters are equal lengths.
 _SIDES = {
-    **{"U": "nk", "s": "k", "V": "Lk", "intercept": "L", "unseen": "L", "X_fit": "nf"},
+    **{"U": "nk", "s": "k", "V": "Lk", "weights": "fL", "intercept": "L", "unseen": "L", "X_fit": "nf"},
     **{"slopes": "L", "offsets": "L", "knots": "m", "heights": "m"},
     **{"ridge": "L", "cut": "L", "x_mean": "f", "y_mean": "L", "xx": "ff", "xy": "fL", "feature_names": "f"},
 }
@@ -63,14 +63,19 @@ def check_record(record: Any) -> None:
             rules = {"knots": len(curve) != 1 and all(np.all(np.diff(part) >= 0) for part in curve)}
         case Fitted():
             linear = record.kernel is None or record.kernel.is_precomputed
-            f, n_labels, (U, s, V) = record.schema.n_features, record.schema.n_labels, record.factors
+            f, n_labels = record.schema.n_features, record.schema.n_labels
             sizes = {"f": f, "L": n_labels} | ({"n": f} if linear else {})
             told = vars(record.calibration) if isinstance(record.calibration, Calibration) else {}
-            _check_sides({**vars(record), **told, "U": U, "s": s, "V": V}, sizes)
+            factors = {} if record.factors is None else record.factors._asdict()
+            _check_sides({**vars(record), **told, **factors}, sizes)
+            s = factors.get("s", np.zeros(0))
             # No coefficient is larger than this.
-            bound = np.prod([np.max(np.abs(part), initial=0.0) for part in (U, s, V)], dtype=np.longdouble)
+            largest = [np.max(np.abs(part), initial=0.0) for part in factors.values()]
+            bound = np.prod(largest, dtype=np.longdouble)
+            one_form = (record.factors is None) != (record.weights is None)
             rules = {
-                "factors": np.all(s >= 0) and bound * max(len(s), 1) < np.finfo(U.dtype).max,
+                "factors": one_form and np.all(s >= 0) and bound * max(len(s), 1) < np.finfo(s.dtype).max,
+                "weights": record.weights is None or (record.kernel is None and is_sparse(record.weights)),
                 "loss_name": record.loss_name in LOSSES,
                 "calibration": isinstance(record.calibration, Calibration | None),
                 "space": record.space in (None, "coefficients", "predictions"),

@@ -100,11 +100,13 @@ class Writer:
                 return {"type": value.name}
             case type() if issubclass(value, np.generic):
                 return {"type": np.dtype(value).name}
-            case Fitted() if value.sums is not None or self.dtype not in (None, value.factors.U.dtype.name):
+            case Fitted() if value.sums is not None or self.dtype not in (None, value.intercept.dtype.name):
                 return self.encode(self._in_precision(replace(value, sums=None)), name)
         if sp.issparse(value):
             rows = other.tocsr()
-            content = {part: getattr(rows, part) for part in ("data", "indices", "indptr")}
+            # Column numbers are most of what coefficients take: half of it, mostly, as small a type as does.
+            small = np.min_scalar_type(max(rows.shape[1] - 1, 0))
+            content = {"data": rows.data, "indices": rows.indices.astype(small), "indptr": rows.indptr}
             return {"sparse": [*map(int, rows.shape)], **self._named(content, name)}
         if _RECORDS.get(kind) is type(other):
             parts = {field.name: getattr(other, field.name) for field in fields(other)}
@@ -131,21 +133,15 @@ class Writer:
 
     def _in_precision(self, fit: Fitted) -> Fitted:
         """Return a fit with its numbers in the wanted precision."""
-        if self.dtype in (None, fit.factors.U.dtype.name):
-            return fit
-        if fit.kernel is not None:
+        if self.dtype is not None and fit.kernel is not None:
             raise ValueError(
                 f"dtype={self.dtype!r} is for linear models: coefficients of kernel={fit.kernel.metric!r} "
                 "are large and cancel each other. Leave out dtype."
             )
         try:
-            with np.errstate(over="raise"):
-                factors = Factors(*(part.astype(self.dtype) for part in fit.factors))
-                intercept = fit.intercept.astype(self.dtype)
+            return fit.in_precision(self.dtype)
         except FloatingPointError:
             raise ValueError(f"Some coefficients are too large for {self.dtype}. Leave out dtype.") from None
-        schema = replace(fit.schema, dtype=np.dtype(self.dtype))
-        return replace(fit, schema=schema, factors=factors, intercept=intercept)
 
     def _array(self, value: npt.NDArray[Any], name: str) -> Any:
         if value.dtype.kind in "OU" and value.ndim == 1:
@@ -268,6 +264,6 @@ def _sparse(shape: tuple[int, int], data: Any, indices: Any, indptr: Any) -> sp.
     """Return a sparse matrix of parts that fit: compiled code would read beyond its arrays otherwise."""
     rows = indptr.dtype.kind == "i" and indptr.shape == (shape[0] + 1,) and indptr[0] == 0
     rows = rows and np.all(indptr[:-1] <= indptr[1:]) and len(data) == len(indices) == indptr[-1]
-    if not (rows and indices.dtype.kind == "i" and np.all((indices >= 0) & (indices < shape[1]))):
+    if not (rows and indices.dtype.kind in "iu" and np.all((indices >= 0) & (indices < shape[1]))):
         raise ValueError("a sparse matrix is not sound")
-    return sp.csr_array((data, indices, indptr), shape=shape)
+    return sp.csr_array((data, indices.astype(indptr.dtype), indptr), shape=shape)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lrml.core.arrays import at_home, to_host
+from lrml.core.arrays import at_home, dense, to_host
 from lrml.core.linalg import thin_svd
 from lrml.theory import _bounds as bounds
 from lrml.theory._bounds import Bound
@@ -151,7 +151,7 @@ def _factors(estimator: Any) -> tuple[Matrix, Vector, int]:
     if hasattr(estimator, "factors_"):
         U, s, V = at_home(estimator.factors_)
     elif hasattr(estimator, "coef_"):
-        V, s, transposed = thin_svd(np.asarray(to_host(estimator.coef_), dtype=np.float64))
+        V, s, transposed = thin_svd(np.asarray(dense(to_host(estimator.coef_)), dtype=np.float64))
         U = transposed.T
     else:
         raise ValueError(f"{estimator!r} has neither factors_ nor coef_. Call fit(X, Y) first.")
