@@ -87,8 +87,8 @@ def test_on_folds_the_rule_is_that_of_brute_force(seed):
         sizes.append(CPLST(**params).fit(X, Y).nbytes_)
     np.testing.assert_array_equal(found.cv_results_["mean_model_nbytes"], sizes)
     best = int(np.argmax([mean for mean, _ in quality]))
-    leads = [mean_and_error(values[best] - row) for row in values]
-    near = [place for place, (lead, error) in enumerate(leads) if lead <= error]
+    leads = [mean_and_error(values[best] - row)[0] for row in values]
+    near = [place for place, lead in enumerate(leads) if lead <= quality[best][1]]
     least = min(sizes[place] for place in near)
     among = [place for place in near if sizes[place] == least]
     assert found.best_index_ == max(among, key=lambda place: quality[place][0])

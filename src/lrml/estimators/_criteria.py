@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -181,18 +180,18 @@ class _Scored(LowRankModel):
         return self.scores
 
 
-class _Candidate(LabelModel, _Scored):
+class LabelCandidate(LabelModel, _Scored):
     pass
 
 
-class _RealCandidate(RegressorMixin, _Scored):
+class RealCandidate(RegressorMixin, _Scored):
     score = LowRankModel.score
 
 
 def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: Any, held: Any) -> float:
     # Not all of scikit-learn's metrics take sparse labels, or arrays on a device.
     labels = to_numpy(dense(Y))
-    kind = _Candidate if targets == "binary" else _RealCandidate
+    kind = LabelCandidate if targets == "binary" else RealCandidate
     try:
         return float(scorer(kind(to_numpy(S), cut, loss.name), to_host(held.X), labels))
     except AttributeError as error:  # predict_proba, mostly
@@ -204,8 +203,8 @@ def _ask_scorer(scorer: Any, loss: Loss, targets: str, Y: Any, S: Scores, cut: A
 
 
 def _said_by(error: Exception) -> str:
-    """Return what a scorer complains about, of a model; ours, of `_ask_scorer`, is told by its cause."""
-    return re.sub("_(Real)?Candidate", "model", str(error.__cause__ or error).rstrip("."))
+    """Return what a scorer complains about; ours, of `_ask_scorer`, is told by its cause."""
+    return str(error.__cause__ or error).rstrip(".")
 
 
 def _try_out(criterion: Criterion, targets: str) -> None:
@@ -274,8 +273,8 @@ class ScoreTable:
         told = self.scores[point][np.isfinite(self.scores[point])]
         return float(told.mean()) if told.size else -math.inf
 
-    def lead(self, one: Any, other: Any) -> tuple[float, float]:
-        """By how much a candidate, or an array of values, is better than another; with the standard error.
+    def lead(self, one: Any, other: Any) -> MeanOfRows:
+        """By how much a candidate, or an array of values, is better than another.
 
         Without values for the rows a single split does not tell the error; 1 % of the score stands for it.
         Splits without a score say nothing.
@@ -283,43 +282,48 @@ class ScoreTable:
         values = one if isinstance(one, np.ndarray) else self.values[one]
         gains = values.astype(np.float64) - self.values[other]
         told = np.isfinite(gains)
-        gain, error = mean_and_error(gains, self.weights)
-        if not self.by_row and np.count_nonzero(told) == 1:
-            error = 0.01 * abs(float(values[told][0]))
-        return (gain, error) if told.any() else (0.0, 0.0)
+        if not told.any():
+            return MeanOfRows(0.0, 0.0, 0.0)
+        found = MeanOfRows.of(gains, self.weights)
+        if self.by_row:
+            return found
+        error = found.error if np.count_nonzero(told) > 1 else 0.01 * abs(float(values[told][0]))
+        return MeanOfRows(found.mean, error, self.n_rows)
 
-    def n_counted(self, point: GridPoint) -> float:
-        """Return how many rows tell about a candidate: (Σ w)² / Σ w² of those that have a value, or all."""
-        if not self.by_row:
-            return float(self.n_rows)
-        weights = np.isfinite(self.values[point]) * self.weights
-        shares = weights / max(weights.max(), 1e-300)
-        return float(np.sum(shares) ** 2 / max(np.sum(shares**2), 1e-300))
+    def near(self, best: Any, among: Iterable[Any], rule: str = "one_standard_error") -> list[Any]:
+        """Return who is within one standard error of the best: of the paired difference to it.
 
-    def near(self, best: Any, among: Iterable[Any]) -> list[Any]:
-        """Return who is within one standard error of the paired difference to the best."""
+        For the "smallest", it is the error of the score of the best itself: what other rows might have said.
+        """
         n_told = {point: np.count_nonzero(np.isfinite(scores)) for point, scores in self.scores.items()}
-        leads = {point: self.lead(best, point) for point in among}
-        return [
-            point
-            for point, (gain, error) in leads.items()
-            if gain <= error * (1.0 + _SAME) and n_told[point] >= n_told[best]
-        ]
+        own = 0.0
+        if rule == "smallest":
+            own = MeanOfRows.of(self.values[best].astype(np.float64), self.weights).error
+        leads = {point: self.lead(best, point) for point in among if n_told[point] >= n_told[best]}
+        return [point for point, lead in leads.items() if lead.mean <= max(lead.error, own) * (1.0 + _SAME)]
 
 
-def mean_and_error(values: _Float64, weights: _Float64) -> tuple[float, float]:
-    """Weighted mean over the rows that have a value, NaN if none has, and its standard error.
+class MeanOfRows(NamedTuple):
+    """A mean over rows, its standard error, and for how many rows of one weight they count."""
 
-    With the shares p = w / Σ w the error is √(Σ p²(v − v̄)² / (1 − Σ p²)); for equal weights this is the
-    sample standard deviation over √n. A single row does not tell.
-    """
-    w = np.isfinite(values) * weights / max(weights.max(initial=0.0), 1e-300)
-    values, w = values[w > 0], w[w > 0]
-    if not w.size:
-        return math.nan, 0.0
-    shares = w / w.sum()
-    mean, freedom = float(np.sum(w * values) / np.sum(w)), 1.0 - float(shares @ shares)
-    return mean, float(np.sqrt((values - mean) ** 2 @ shares**2 / freedom)) if freedom > 0 else 0.0
+    mean: float
+    error: float
+    n_rows: float
+
+    @classmethod
+    def of(cls, values: _Float64, weights: _Float64) -> Self:
+        """Weighted mean over the rows that have a value, NaN if none has.
+
+        With the shares p = w / Σ w they count for 1 / Σ p², and the error is √(Σ p²(v − v̄)² / (1 − Σ p²));
+        for equal weights this is the sample standard deviation over √n. A single row does not tell.
+        """
+        w = np.isfinite(values) * weights / max(weights.max(initial=0.0), 1e-300)
+        values, w = values[w > 0], w[w > 0]
+        if not w.size:
+            return cls(math.nan, 0.0, 0.0)
+        mean, n_rows = float(np.sum(w * values) / np.sum(w)), float(np.sum(w) ** 2 / (w @ w))
+        spread = float((values - mean) ** 2 @ (w / w.sum()) ** 2)
+        return cls(mean, math.sqrt(spread / (1.0 - 1.0 / n_rows)) if n_rows > 1.0 else 0.0, n_rows)
 
 
 class Contest(NamedTuple):
@@ -368,21 +372,21 @@ class Contest(NamedTuple):
 
             picks = leaders(whole - sums if sums.shape[2] > 1 else sums)
             picked = values[np.repeat(picks, judged.lengths), np.arange(values.shape[1])]
-            (gain, error), n_rows = judged.lead(picked, first), judged.n_counted(first)
+            gain, error, n_rows = judged.lead(picked, first)
             facts |= {"gain": gain, "gain_error": error, "gain_rows": n_rows}
             clear = 2.0 if n_rows < _FEW_ROWS or len(picks) == 1 else 1.0
             if n_rows >= 2 and gain > clear * error:
                 found, score = everyone[int(leaders(whole)[0])], base + gain
                 # Where the metric cannot tell a variant from what it is a variant of, squared error does.
                 other = self.variants.get(found, found)
-                gain, error = judged.lead(found, other)
-                found = found if gain > 0.5 * error else other
+                lead = judged.lead(found, other)
+                found = found if lead.mean > 0.5 * lead.error else other
             if rule != "best":
-                near = judged.near(found, [first, *self.rivals])
+                near = judged.near(found, [first, *self.rivals], rule)
                 found = _simplest(self.asked, near, number, rule)
-                score = base + judged.lead(found, first)[0]
+                score = base + judged.lead(found, first).mean
         if rule != "best" and found == first:
-            found = _simplest(self.judge, table.near(first, candidates), number, rule)
+            found = _simplest(self.judge, table.near(first, candidates, rule), number, rule)
             score = table.mean(found)
         return found, score, facts
 
@@ -403,7 +407,7 @@ class Contest(NamedTuple):
             for point in points:
                 own = point in table.scores
                 asked = table if own else self.asked.tables[number]
-                gain, error = asked.lead(best, point)
+                gain, error, _ = asked.lead(best, point)
                 means.append(table.mean(point) if own else table.mean(best) - gain)
                 scores.append(table.scores[point] if own else np.array(means[-1:]))
                 spreads.append(asked.scores[point].std())

@@ -102,8 +102,8 @@ def follow(
         order = sorted(tried)
         best = max(reversed(order), key=lambda value: table.mean(tried[value]))  # among equals, the largest
         if last is not None:
-            gain, error = table.lead(tried[best], tried[last])
-            if gain <= error and not (edge and gain > 0):
+            lead = table.lead(tried[best], tried[last])
+            if lead.mean <= lead.error and not (edge and lead.mean > 0):
                 break
         at, last = order.index(best), best
         edge = at in (0, len(order) - 1)
@@ -139,7 +139,7 @@ def beside(judge: Judge, params: Parameters, ridge: float, thetas: Sequence[int]
     judge.judge([leader._replace(theta=theta) for theta in thetas[1:]])
     for _ in range(MOST_ROUNDS if params.rule == "smallest" else 0):
         best = max(judge.points, key=table.mean)
-        small = min(table.near(best, judge.points), key=judge.ranks.__getitem__)
+        small = min(table.near(best, judge.points, params.rule), key=judge.ranks.__getitem__)
         stronger = small._replace(alpha=max(2.0 * small.alpha, alphas[-1]))
         if stronger in judge.points:
             break

@@ -183,19 +183,10 @@ class SearchModel(LowRankModel):
     def fit_blocks(self, blocks: Any, *, classes: Any = None, checkpoint: Any = None) -> Self:
         """Choose the parameters and fit, on rows that come in blocks and are read once.
 
-        Every candidate is fitted to all rows, by sums over them: one for each fold, which add up. They are
-        judged on a sample of at most k = max(7,500, 2²³ / (d + L)) rows. A leave-one-out score follows from
-        the sums of all rows and the row itself; a fold is held out on those of its rows that are sampled. So
-        if all rows are in the sample, ``fit`` differs in the folds only.
-
-        Sample and folds depend on ``random_state`` (None stands for 0) and on the blocks, not on the order in
-        which these are summed: the rows of block i are drawn by ``default_rng([random_state, i])``. The
-        sample has the rows with the smallest random numbers. Folds have equal shares of the rows, and a
-        held-out share its own, up to chance.
-
-        Cost: the sums take O(n d² + n d L) at most, as in a fit; the rest is that of ``fit`` to the sample.
-        Memory, for any number of rows, 2 (K + 1)(d² + dL) numbers and 4k rows beside one block. K is 5 by
-        default, the number of folds if ``cv`` is one, and 2 for a held-out share.
+        Every candidate is fitted to all rows, by their sums in each fold, and judged on a sample of at most
+        k = max(7,500, 2²³ / (d + L)) rows. Sample and folds are drawn by ``random_state`` (None stands for
+        0). Memory, for any number of rows: 2 (K + 1)(d² + dL) numbers, with K = 5 folds by default, and 4k
+        rows. docs/selection.md says more.
 
         Parameters
         ----------

@@ -25,22 +25,11 @@ _LEML_SHARES = (0.4, 0.8)
 class LRMLCV(LabelModel, SearchModel):
     """`LRML` with theta, alpha and ridge chosen by scores of rows that the model has not seen.
 
-    Least squares with all labels known:
-
-    1. *Ridges* alone are judged by leave-one-out scores, which are exact and have a closed form.
-    2. Three of five random folds screen a grid of theta, alpha and ridge by squared error; all five judge the
-       best ridge and up to eight of these candidates by the metric, on at most max(3000, 2²¹/L) rows.
-    3. The best of them is chosen if choosing it pays: each fold judges what leads on the other four, and that
-       must lead the best ridge by more than one standard error of the paired differences, or two if fewer
-       than 500 rows tell. Otherwise that ridge is chosen, with alpha = 0: it is the simpler model.
-
-    With ``cv``, its splits judge all of that. If ``alphas`` are given, the whole grid is judged by the
-    metric, and nothing else is tried. Other losses and unknown labels take one warm-started fit per candidate
-    and split: ridges, then alphas, then theta. See docs/selection.md.
-
-    Cost: with the squared loss and all labels known O(n d² + d³ + d² L), once and per fold, and O(mk (d + L))
-    for each candidate of rank k, judged on m rows; memory O(d² + m (d + L)) numbers. For rows that do not fit
-    into memory there is ``fit_blocks``.
+    With the squared loss and all labels known, leave-one-out scores judge ridges, and five folds up to eight
+    candidates with a penalty. One of these is chosen if choosing it pays; otherwise the best ridge is, with
+    alpha = 0. That costs O(n d² + d³ + d² L), once and per fold. Other losses and unknown labels take a
+    warm-started fit per candidate and split. If ``alphas`` are given, the whole grid is judged, and nothing
+    else is tried. docs/search.md has all steps.
 
     Parameters
     ----------
@@ -71,9 +60,9 @@ class LRMLCV(LabelModel, SearchModel):
         of (Y, scores), larger for better scores. None is "label_ranking_average_precision", "r2" for real
         targets, and the loss for a single label. The first one of a list chooses the model.
     rule : {"best", "one_standard_error", "smallest"}, default="best"
-        Among the candidates within one standard error (of the paired difference) of the best, take that of
-        least rank, or of the fewest bytes (``nbytes_``); without a grid the search then also tries small
-        models.
+        "one_standard_error" takes the least rank that is within one standard error of the paired difference
+        to the best candidate; "smallest" the fewest bytes (``nbytes_``) within one standard error of the best
+        score itself, which is wider. Without a grid the search then also tries small models.
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
 
@@ -81,7 +70,7 @@ class LRMLCV(LabelModel, SearchModel):
     ----------
     best_params_, best_index_, best_score_
         The choice, with "gamma" if the kernel has one; its place; its mean held-out score (of a loss, the
-        negative), or that of the best ridge plus its lead in step 3.
+        negative), or that of the best ridge plus its lead over it.
     best_estimator_ : LRML
         Fitted on all rows, in the ``space`` that was searched, which ``best_params_`` leave out.
     best_estimators_, best_indices_ : dict
@@ -91,7 +80,7 @@ class LRMLCV(LabelModel, SearchModel):
         difference to the best (ridge, in the search above), mean_model_rank and mean_model_nbytes. A
         candidate with a penalty has the score of the best ridge plus its lead over it on folds.
     search_ : dict
-        By the first metric: the best ridge alone and its ridge_score; the gain of what step 3 would choose,
+        By the first metric: the best ridge alone and its ridge_score; the gain of what folds would choose,
         its standard error gain_error, and gain_rows, the rows that tell. NaN where no penalty was judged so,
         and where ``ranks`` limit the ridge regression, too.
         ``judged_by`` says how, as "by leave-one-out scores and on 5 folds".
@@ -153,7 +142,7 @@ class MLTraceCV(LabelModel, SearchModel):
 
 @with_constructor
 class MLFroCV(LabelModel, SearchModel):
-    """`MLFro` with alpha chosen by scores of unseen rows: step 1 of `LRMLCV`, on max(1500, 2¹⁹/L) rows.
+    """`MLFro` with alpha chosen by scores of unseen rows: the first step of `LRMLCV`.
 
     Parameters
     ----------

@@ -97,9 +97,7 @@ def lrml_path(
 
     Cost: one pass over the data and one decomposition, O(n d² + d³ + d² L), serve all models; each model on
     the coefficients then takes 4 to 5 eigendecompositions of a min(d, L)² matrix on average, and one on the
-    predictions O(L). For every theta and ridge, one chain of warm starts goes down from the largest alpha,
-    where the model is the least-squares solution of rank theta, and one goes up from the smallest, near plain
-    least squares; they meet in the middle.
+    predictions O(L).
 
     Parameters
     ----------
@@ -127,9 +125,8 @@ def lrml_path(
 
     Notes
     -----
-    A model of the path stops by the same tests as a fit. For theta = 0 its objective is that of the fit to
-    within ``tol``. For 0 < theta < min(d, L) the problem on the coefficients is not convex, and a warm start
-    may lead to another stationary point than the start of a fit: either objective may be the lower one.
+    Each model starts from its neighbour (docs/solver.md). Where the problem is not convex, on coefficients
+    with 0 < theta < min(d, L), it may end at another stationary point than a fit: either may be the better.
 
     Examples
     --------
