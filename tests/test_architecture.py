@@ -21,9 +21,9 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 30_130,
+    "lines": 30_160,
     "files": 128,
-    "lines of the numeric half": 18_610,
+    "lines of the numeric half": 18_650,
     "records": 112,
     "numeric constants": 139,
 }

@@ -305,13 +305,31 @@ def test_every_metric_is_scikit_learns_or_its_formula(case, data):
         Y, S = np.hstack([Y, 1 - Y]), np.hstack([S, -S])
     k, cut = data.draw(st.integers(1, Y.shape[1])), data.draw(st.integers(-3, 3))
     expected = by_formula(Y, S, k) | by_scikit_learn(Y, S, cut)
-    assert {name.replace(f"at_{k}", "at_k") for name in expected} == set(METRICS)
+    assert {name.replace(f"at_{k}", "at_k") for name in expected} == set(METRICS) - OF_PROBABILITIES
     told = [name for name, value in expected.items() if not np.isnan(value)]
     found = evaluate(Y, S, metrics=told, threshold=cut)
     assert found == pytest.approx({name: expected[name] for name in told}, abs=1e-12)
     for name in set(expected) - set(told):
         with pytest.raises(ValueError, match=f"^{name} has no value"):
             evaluate(Y, S, metrics=[name])
+
+
+OF_PROBABILITIES = {"brier_score_loss", "log_loss"}
+
+
+@given(labels_and_scores(), st.integers(0, 2**16))
+def test_metrics_of_probabilities_are_scikit_learns_over_all_known_cells(case, seed):
+    Y, S = case
+    P, known = 1 / (1 + np.exp(-S.astype(np.float64))), np.random.default_rng(seed).random(Y.shape) < 0.7
+    P[0, 0] = float(Y[0, 0])
+    for name, options in (("brier_score_loss", {"pos_label": 1}), ("log_loss", {"labels": [0, 1]})):
+        metric, theirs = getattr(metrics, name), partial(getattr(skm, name), **options)
+        assert metric(Y, P) == pytest.approx(theirs(Y.ravel(), P.ravel()))
+        values = metric(np.where(known, Y, np.nan), P, per_example=True) if known.any() else ()
+        for y, p, told, value in zip(Y, P, known, values, strict=False):
+            assert value == pytest.approx(theirs(y[told], p[told]) if told.any() else np.nan, nan_ok=True)
+        with pytest.raises(ValueError, match=r"^scores from .* no probabilities"):
+            metric(Y, P + 1.5)
 
 
 def test_a_name_of_scikit_learns_is_its_number():

@@ -127,7 +127,7 @@ class Prediction(NamedTuple):
     tags: npt.NDArray[Any]
     scores: npt.NDArray[Any]
     probabilities: npt.NDArray[Any] | None
-    """If the model has any; they need not fall where the scores of different labels do."""
+    """If the model has any; calibrated ones have the labels in their order, not in that of the scores."""
     thresholds: npt.NDArray[Any]
     """Of these labels."""
 
@@ -150,10 +150,14 @@ class Prediction(NamedTuple):
         names = range(fitted.n_labels) if top.classes is None else top.classes
         places = {name: place for place, name in enumerate(names)}
         columns = np.vectorize(places.__getitem__, otypes=[np.intp])(tags)
+        cuts = np.broadcast_to(cut[columns] if cut.ndim else cut, columns.shape)
         if fitted.has_probabilities:
             probabilities = fitted.probability(scores, columns)
-        cuts = cut[columns] if cut.ndim else cut
-        return cls(tags, scores, probabilities, np.broadcast_to(cuts, np.shape(scores)))
+        if fitted.calibration is not None and probabilities is not None:
+            order = np.argsort(-probabilities, axis=1, kind="stable")
+            parts = (tags, scores, probabilities, cuts)
+            tags, scores, probabilities, cuts = (np.take_along_axis(part, order, axis=1) for part in parts)
+        return cls(tags, scores, probabilities, cuts)
 
 
 def explain(model: Any, row: Any, label: Any, n: int | None = 5) -> list[tuple[str, float]]:

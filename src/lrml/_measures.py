@@ -43,7 +43,7 @@ class Measure:
         Makes a number of the counts.
     over : {"rows", "labels", "cells"}
         What is ranked: the labels of each row, the rows of each label, or all cells in one.
-    needs_cut, lower_is_better : bool
+    needs_cut, lower_is_better, of_probabilities : bool
     k : int or None
         How many labels of each row it looks at, at least.
     """
@@ -54,6 +54,7 @@ class Measure:
     over: Literal["rows", "labels", "cells"] = "rows"
     needs_cut: bool = False
     lower_is_better: bool = False
+    of_probabilities: bool = False
     k: int | None = None
 
     def at(self, k: int) -> Measure:
@@ -159,11 +160,12 @@ def measure_named(name: str) -> Measure | None:
 def measures_named(
     names: str | Sequence[str] | None, ks: Iterable[int] | None, n_labels: int
 ) -> list[Measure]:
-    """Return metrics by names, "all" or the usual ones; those in "_at_k" once for each of ks."""
+    """Return metrics by names, "all" of scores or the usual ones; those in "_at_k" once for each of ks."""
     usual = [k for k in (1, 3, 5) if k <= n_labels]
     depths = usual if ks is None else [check_integer("each of ks", k, 1, n_labels) for k in ks]
     found = []
-    for name in USUAL if names is None else METRICS if names == "all" else names:
+    every = [name for name, one in METRICS.items() if not one.of_probabilities]
+    for name in USUAL if names is None else every if names == "all" else names:
         if name in METRICS and name.endswith("_at_k"):
             found += [METRICS[name].at(k) for k in depths]
             continue
@@ -240,3 +242,65 @@ class Evaluation(dict[str, float]):
 
     def __repr__(self) -> str:
         return f"Evaluation({', '.join(f'{name}={value:.4g}' for name, value in self.items())})"
+
+
+def evaluate(
+    *rows: Any,
+    metrics: str | Sequence[str] | None = None,
+    ks: Iterable[int] | None = None,
+    threshold: npt.ArrayLike | None = None,
+) -> Evaluation:
+    """Compute several metrics with one sort of the scores.
+
+    Parameters
+    ----------
+    *rows
+        Either ``model, X, Y``: a fitted model of this library, or a pipeline or search that ends in one, rows
+        that it has not seen (texts, for a `TextTagger`), and their labels (or tags); or ``Y, S``: labels and
+        scores, as in `precision_at_k`.
+    metrics : sequence of str or "all", optional
+        Names such as "f1_macro", "ndcg_at_5", or "ndcg_at_k" for all of ks; by default precision at k, label
+        ranking average precision, AUC, Hamming loss, and two F1. "brier_score_loss" and "log_loss", which
+        "all" leaves out, take the probabilities of the model.
+    ks : iterable of int, optional
+        By default those of 1, 3 and 5 that do not exceed the number of labels.
+    threshold : float or array of shape (L,), optional
+        As in `hamming_loss`; by default that of the model.
+
+    Examples
+    --------
+    >>> from lrml.metrics import evaluate
+    >>> result = evaluate([[1, 0, 1], [0, 0, 0]], [[0.9, 0.6, 0.5], [0.3, 0.2, 0.1]], ks=[1])
+    >>> result
+    Evaluation(precision_at_1=0.5, label_ranking_average_precision=0.8333, roc_auc_samples=0.5,
+               hamming_loss=0.1667, f1_micro=0.8, f1_macro=0.6667)
+    >>> result["precision_at_1"], result.left_out["roc_auc_samples"]
+    (0.5, 1)
+    >>> result.per_example["roc_auc_samples"].tolist()
+    [0.5, nan]
+    """
+    Y, S, threshold = labels_and_scores(rows, threshold)
+    depths = None if ks is None else list(ks)
+    chances = data = labelled(Y, S)
+    measures = measures_named(metrics, depths, data.n_labels)
+    if any(measure.of_probabilities for measure in measures) and len(rows) == 3:
+        chances = labelled(Y, rows[0].predict_proba(rows[1]))
+    if any(measure.needs_cut for measure in measures):
+        data = data._replace(cut=check_threshold(threshold, data))
+    # Metrics of the same counts share them.
+    ranked = [one for one in measures if one.over == "rows" and not one.of_probabilities]
+    formulas = list(dict.fromkeys(measure.formula for measure in ranked))
+    parts = zip(*([formula(block) for formula in formulas] for block in data.blocks()), strict=True)
+    of_rows = dict(zip(formulas, parts, strict=True))
+    per_example = {m.name: namespace(data.scores).concat(of_rows[m.formula]) for m in ranked if m.by_row}
+    per_example |= {m.name: m.values(chances) for m in measures if m.of_probabilities}
+    found, totals = dict[str, float](), dict[Any, Counts]()
+    for measure in measures:
+        if measure.finish is not None:
+            if measure.formula not in totals:
+                totals[measure.formula] = Counts.total(of_rows[measure.formula])
+            found[measure.name] = float(measure.finish(totals[measure.formula]))
+        elif measure.over != "rows":
+            found[measure.name] = measure.value(data)
+    found |= means_of(per_example)
+    return Evaluation({measure.name: found[measure.name] for measure in measures}, per_example)

@@ -14,6 +14,7 @@ metrics                                          rows (labels) left out         
 ``label_ranking_loss``                           no relevant or irrelevant one   a tied pair is wrong
 ``roc_auc_…``                                    no relevant or irrelevant one   a tied pair counts one half
 ``…_macro_at_k``, ``coverage_at_k``              none                            the lower index goes first
+``brier_score_loss``, ``log_loss``               none                            do not matter
 ``hamming_loss``, ``accuracy``, and precision,   none; 0/0 is 0                  do not matter
 recall, F1, Jaccard of ``_samples``, ``_micro``,
 ``_macro``
@@ -27,7 +28,7 @@ library of the Array API standard, on any device: values per example stay there,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -40,10 +41,7 @@ from lrml._measures import (
     Evaluation,
     Measure,
     declared,
-    labelled,
-    labels_and_scores,
-    means_of,
-    measures_named,
+    evaluate,
     metric,
     of_best,
 )
@@ -55,7 +53,6 @@ from lrml._ranking import (
     TopRows,
     Vector,
     as_labels,
-    check_threshold,
     count,
     float64,
     ratio,
@@ -425,63 +422,49 @@ f1_samples, f1_micro, f1_macro = _shares("f1", "2 TP / (2 TP + FP + FN)")
 jaccard_samples, jaccard_micro, jaccard_macro = _shares("jaccard", "TP / (TP + FP + FN)")
 
 
-# Several at once
+# Probabilities
 
 
-def evaluate(
-    *rows: Any,
-    metrics: str | Sequence[str] | None = None,
-    ks: Iterable[int] | None = None,
-    threshold: npt.ArrayLike | None = None,
-) -> Evaluation:
-    """Compute several metrics with one sort of the scores.
+@metric(lower_is_better=True, of_probabilities=True)
+def brier_score_loss(rows: Block) -> Vector:
+    """Mean of (p − y)² over the labels, p the probabilities that ``predict_proba`` gives; lower is better.
 
-    Parameters
-    ----------
-    *rows
-        Either ``model, X, Y``: a fitted model of this library, or a pipeline or search that ends in one, rows
-        that it has not seen (texts, for a `TextTagger`), and their labels (or tags); or ``Y, S``: labels and
-        scores, as in `precision_at_k`.
-    metrics : sequence of str or "all", optional
-        Names such as "f1_macro", "ndcg_at_5", or "ndcg_at_k" for all of ks; by default precision at k, label
-        ranking average precision, AUC, Hamming loss, and two F1.
-    ks : iterable of int, optional
-        By default those of 1, 3 and 5 that do not exceed the number of labels.
-    threshold : float or array of shape (L,), optional
-        As in `hamming_loss`; by default that of the model.
+    Of all cells it is what scikit-learn's function of this name gives. Y and per_example are as in
+    `precision_at_k`, S must lie in [0, 1].
 
     Examples
     --------
-    >>> result = evaluate([[1, 0, 1], [0, 0, 0]], [[0.9, 0.6, 0.5], [0.3, 0.2, 0.1]], ks=[1])
-    >>> result
-    Evaluation(precision_at_1=0.5, label_ranking_average_precision=0.8333, roc_auc_samples=0.5,
-               hamming_loss=0.1667, f1_micro=0.8, f1_macro=0.6667)
-    >>> result["precision_at_1"], result.left_out["roc_auc_samples"]
-    (0.5, 1)
-    >>> result.per_example["roc_auc_samples"].tolist()
-    [0.5, nan]
+    >>> brier_score_loss([[1, 0], [0, 1]], [[0.9, 0.1], [0.5, 0.5]])
+    0.13
     """
-    Y, S, threshold = labels_and_scores(rows, threshold)
-    depths = None if ks is None else list(ks)
-    data = labelled(Y, S)
-    measures = measures_named(metrics, depths, data.n_labels)
-    if any(measure.needs_cut for measure in measures):
-        data = data._replace(cut=check_threshold(threshold, data))
-    # Metrics of the same counts share them.
-    formulas = list(dict.fromkeys(measure.formula for measure in measures if measure.over == "rows"))
-    parts = zip(*([formula(block) for formula in formulas] for block in data.blocks()), strict=True)
-    of_rows = dict(zip(formulas, parts, strict=True))
-    per_example = {m.name: namespace(data.scores).concat(of_rows[m.formula]) for m in measures if m.by_row}
-    found, totals = dict[str, float](), dict[Any, Counts]()
-    for measure in measures:
-        if measure.finish is not None:
-            if measure.formula not in totals:
-                totals[measure.formula] = Counts.total(of_rows[measure.formula])
-            found[measure.name] = float(measure.finish(totals[measure.formula]))
-        elif measure.over != "rows":
-            found[measure.name] = measure.value(data)
-    found |= means_of(per_example)
-    return Evaluation({measure.name: found[measure.name] for measure in measures}, per_example)
+    P = _probabilities(rows)
+    return ratio(namespace(P).sum((P - float64(rows.relevant)) ** 2, axis=1), rows.n_known)
+
+
+@metric(lower_is_better=True, of_probabilities=True)
+def log_loss(rows: Block) -> Vector:
+    """Mean of −log p over the labels that apply, and of −log (1 − p) over the others. See `brier_score_loss`.
+
+    As in scikit-learn, p stays away from 0 and 1 by the spacing of its type.
+    """
+    P, xp = _probabilities(rows), namespace(rows.scores)
+    least = float(xp.finfo(rows.scores.dtype).eps)
+    likely = xp.clip(xp.where(rows.relevant, P, 1.0 - P), min=least, max=1.0 - least)
+    told = -xp.log(likely)
+    return ratio(xp.sum(told if rows.known is None else told * float64(rows.known), axis=1), rows.n_known)
+
+
+def _probabilities(rows: Block) -> Array:
+    """Return the scores, which must be probabilities; 0 where a label is unknown."""
+    P, xp = rows.scores, namespace(rows.scores)
+    P = float64(P if rows.known is None else xp.where(rows.known, P, 0.0))
+    low, high = float(xp.min(P)), float(xp.max(P))
+    if low < 0 or high > 1:
+        raise ValueError(
+            f"scores from {low:.4g} to {high:.4g} are no probabilities. Pass what predict_proba gives, or "
+            "the model and its rows."
+        )
+    return P
 
 
 __all__ = ["METRICS", "Evaluation", "evaluate", "label_propensities"]

@@ -23,12 +23,15 @@ from lrml._shown import counted, shown
 from lrml.core.arrays import Array, is_sparse
 from lrml.core.checks import is_real
 from lrml.estimators import LRML, LRMLCV, LowRankModel, TopK
+from lrml.thresholds import Cut
 
 __all__ = ["TextTagger", "default_model", "default_vectorizer"]
 
 
 # From here on, the squared hinge is better than the squared loss, and takes time that one has.
 _MANY_TEXTS = 5000
+# Chosen on held-out texts: a cut for each tag, and probabilities.
+_CHOSEN: dict[str, Any] = {"threshold": Cut(per_label=True), "calibrate": "isotonic"}
 
 
 def default_vectorizer() -> TfidfVectorizer:
@@ -43,7 +46,7 @@ def default_model(n_texts: int = 0, loss: str | None = None, rule: str = "best")
     loss = loss or ("squared" if n_texts < _MANY_TEXTS else "squared_hinge")
     # Where every candidate is a fit of its own, ridges alone are as good, in a fraction of the time.
     alphas = 0.0 if loss != "squared" and rule == "best" else None
-    return LRMLCV(LRML(loss=loss, threshold="auto"), alphas=alphas, rule=rule, random_state=0)
+    return LRMLCV(LRML(loss=loss, **_CHOSEN), alphas=alphas, rule=rule, random_state=0)
 
 
 def _makes_probabilities(tagger: Any) -> bool:
@@ -63,7 +66,8 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
     ----------
     model : estimator, optional
         An estimator of this library for 0/1 labels, with any loss; by default what `default_model` gives,
-        which chooses its parameters, and the score from which a tag is predicted, on held-out texts.
+        which chooses its parameters, the scores from which tags are predicted, and how probabilities follow
+        from scores, on held-out texts.
     vectorizer : transformer, optional
         Makes a matrix, sparse or not, of a list of str: a vectorizer of scikit-learn, or a pipeline that
         begins with one. By default what `default_vectorizer` gives: TF-IDF of words and pairs of words that

@@ -9,7 +9,7 @@ from scipy.special import expit, logit, xlogy
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from lrml import CPLST, LEML, LRML, LRMLCV, MLFro, MLFroCV
+from lrml import CPLST, LEML, LRML, LRMLCV, MLFro, MLFroCV, evaluation, metrics
 from lrml.estimators import Calibration
 from lrml.model_selection import iterative_train_test_split
 from namespaces import assert_same, put
@@ -199,3 +199,26 @@ def test_who_does_not_ask_has_none(data):
         model.fit_blocks([(X, Y)])
     with pytest.raises(ValueError, match=r"^calibrate='sigmoid' .*2 rows"):
         model.fit(X[:1], Y[:1])
+
+
+def test_unknown_labels_are_left_out(data):
+    X, Y = data[0], data[1].astype(float)
+    Y[::7, 1] = np.nan
+    model = MLFro(1.0, calibrate="sigmoid").fit(X, Y)
+    assert metrics.brier_score_loss(Y, model.predict_proba(X)) < metrics.brier_score_loss(
+        Y, np.full(Y.shape, 0.5)
+    )
+
+
+def test_evaluations_judge_the_probabilities_of_the_model(data):
+    X, Y = data
+    model = MLFro(1.0, calibrate="isotonic", threshold="auto").fit(X, Y)
+    P = model.predict_proba(X)
+    found = metrics.evaluate(model, X, Y, metrics=["brier_score_loss", "log_loss", "f1_micro", "ndcg_at_2"])
+    assert found["brier_score_loss"] == pytest.approx(np.mean((P - Y) ** 2))
+    assert found["log_loss"] == pytest.approx(log_loss(Y, P))
+    assert found["f1_micro"] == metrics.f1_micro(Y, model.decision_function(X), model.threshold_)
+    assessed = evaluation.assess(model, X, Y, n_bootstrap=0)
+    assert assessed.reliability.brier == pytest.approx(found["brier_score_loss"])
+    told = [one["score"] * one["count"] for one in assessed.reliability.bins]
+    assert sum(told) == pytest.approx(P.sum())

@@ -17,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from lrml import LRML, MLFro, TextTagger, predict_top_k
+from lrml.thresholds import Cut
 
 FOLDS = KFold(4, shuffle=True, random_state=0)
 NEW = ["chess for two", "an editor for images"]
@@ -45,7 +46,7 @@ def test_parameters_of_default_parts_can_be_set():
     assert tagger.get_params() == {"model": None, "vectorizer": None, "prune": "auto"}
     tagger.set_params(model__estimator__loss="squared_hinge", vectorizer__min_df=3)
     assert tagger.model.estimator.loss == "squared_hinge"
-    assert tagger.model.estimator.threshold == "auto"
+    assert tagger.model.estimator.threshold == Cut(per_label=True)
     assert (tagger.vectorizer.min_df, tagger.vectorizer.sublinear_tf) == (3, True)
     tagger.set_params(model=MLFro(), model__alpha=3.0)
     assert tagger.model.alpha == 3.0

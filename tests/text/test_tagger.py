@@ -148,16 +148,20 @@ def test_explanations_add_up_to_the_score(tagger):
     assert tagger.explain(text, "game", n=1)[0][0] == "chess"
 
 
-def test_probabilities_come_with_the_logistic_loss(documents, tagger):
+def test_probabilities_come_with_the_logistic_loss_and_by_default(documents, tagger):
     logistic = TextTagger(MLFro(0.1, loss="logistic"))
     assert hasattr(logistic, "predict_proba")
     logistic.fit(*documents)
     np.testing.assert_allclose(
         logistic.predict_proba(NEW), 1 / (1 + np.exp(-logistic.decision_function(NEW))), rtol=1e-5
     )
-    for without in (tagger, TextTagger()):
-        with pytest.raises(AttributeError, match="predict_proba"):
-            without.predict_proba(NEW)
+    with pytest.raises(AttributeError, match="predict_proba"):
+        tagger.predict_proba(NEW)
+    usual = TextTagger().fit(*documents)
+    assert usual.threshold_.shape == usual.classes_.shape
+    found = usual.predict_proba(documents.texts)
+    relevant = usual.binarize(documents.tags).toarray() == 1
+    assert found[relevant].mean() > found[~relevant].mean() + 0.2
 
 
 def test_score_is_label_ranking_average_precision(documents, tagger):

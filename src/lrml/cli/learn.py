@@ -60,6 +60,7 @@ _FIT = _SHARED | table_of(
     ridge      X        Ridge beside it (default: that of the method, or 1 for texts, squared loss).
     gamma      X        Kernels: their width (default: 1/features).
     threshold  X|auto   Score from which on a tag is assigned (default: that of the loss).
+    calibrate  NAME     Make probabilities of scores: isotonic or sigmoid (default: logistic loss only).
     """
 )
 _TUNE = _SHARED | table_of(
@@ -72,7 +73,9 @@ _TUNE = _SHARED | table_of(
     cv         N|SHARE  Folds, or the share of rows held out (default: what suits the data).
     scoring    NAME     What to judge by, such as label_ranking_average_precision or f1_micro.
     rule       NAME     best (default), one_standard_error, or smallest in bytes within one such error.
-    threshold  X|auto   Score from which on a tag is assigned (default: auto, for micro-F1).
+    threshold  X|auto   Score from which on a tag is assigned (default: chosen for micro-F1, for each tag of
+                        texts).
+    calibrate  NAME     How scores become probabilities: isotonic (default) or sigmoid.
     """
 )
 _OUTPUT = typer.Option("-o", "--output", metavar="MODEL", help="The model file to write, such as model.lrml.")
@@ -234,6 +237,7 @@ class Recipe:
         """
         import lrml
         from lrml.text import default_model, default_vectorizer
+        from lrml.thresholds import Cut
 
         model: Any = getattr(lrml, METHODS[self.method])()
         own: dict[str, Any] = {"random_state": seed, "verbose": int(verbose)}
@@ -250,7 +254,9 @@ class Recipe:
                 model.set_params(**{key: None for key in ("thetas", "alphas") if hasattr(model, key)})
             chosen = {*model._names, "gamma"}  # by the search
             place = {key: f"estimator__{key}" for key in bare.get_params() if key not in chosen}
-            own |= {"estimator__threshold": "auto", "estimator__verbose": int(verbose)}
+            cut = "auto" if n_texts is None else Cut(per_label=True)
+            own |= {"estimator__threshold": cut, "estimator__calibrate": "isotonic"}
+            own |= {"estimator__verbose": int(verbose)}
         elif n_texts is not None and self.params.get("loss", "squared") == "squared":
             own["ridge"] = _RIDGE_FOR_TEXTS
         place |= {key: key for key in model.get_params() if "__" not in key and key != "estimator"}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _OUT = "Write a .csv, .jsonl or .parquet file instead of printing."
 _ASSIGNED = "Only tags that reach the model's threshold, at most k."
-_CUT = "Only tags with at least this score, or probability (logistic loss), at most k."
+_CUT = "Only tags with at least this score, or probability if the model has any, at most k."
 _KEEP = "Tables: repeat this column, such as an id, with the tags of its row; may come again."
 _TABLES = ("csv", "jsonl", "parquet")
 
@@ -52,7 +52,7 @@ def predict(
 ) -> Any:
     """Predict the k best tags of every row, best first, with their scores.
 
-    With the logistic loss, scores are probabilities.
+    Of a model that has probabilities, these are its scores.
 
     A model of texts reads the files that lrml fit reads, a .txt file with one text a line, or standard input
     (-), one text a line. A model of numbers reads files of numbers, with or without labels; of a dataset with

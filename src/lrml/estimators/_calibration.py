@@ -30,8 +30,8 @@ _Floats = npt.NDArray[np.float64]
 
 CALIBRATIONS = ("sigmoid", "isotonic")
 # Scores are sorted into so many bins by their quantiles, and as many by those of positive cells; fewer if
-# that would be more counts in all.
-_BINS, _MOST_COUNTS = 128, 1 << 22
+# that would be more counts in all. A rising curve of more knots follows chance.
+_BINS, _MOST_COUNTS = {"sigmoid": 128, "isotonic": 16}, 1 << 22
 # Steps of the fit at most, and the relative change of a variance that ends it.
 _STEPS, _SETTLED = 50, 1e-2
 # Variances of slopes and offsets to begin with, and the least slope: the better of two scores stays so.
@@ -60,7 +60,7 @@ class Calibration:
     @classmethod
     def of(cls, Y: npt.NDArray[Any], S: npt.NDArray[Any], known: Any, method: str) -> Self:
         """Fit to labels and scores of unseen rows, n × L on the host, of which the known cells count."""
-        scores, counts, positive = _binned(Y == 1, S, known)
+        scores, counts, positive = _binned(Y == 1, S, known, _BINS[method])
         pooled = positive.sum(axis=0), counts.sum(axis=0)
         middle = np.sum(counts * scores, axis=0) / pooled[1]
         if method == "isotonic":
@@ -95,11 +95,13 @@ def _through(values: Array, knots: Array, heights: Array) -> Array:
     return xp.reshape(low + (high - low) * (flat - left) / (right - left), values.shape)
 
 
-def _binned(Y: npt.NDArray[np.bool_], S: npt.NDArray[Any], known: Any) -> tuple[_Floats, _Floats, _Floats]:
+def _binned(
+    Y: npt.NDArray[np.bool_], S: npt.NDArray[Any], known: Any, n_bins: int
+) -> tuple[_Floats, _Floats, _Floats]:
     """Return, for each label and bin, the mean score, and how many cells there are and are positive."""
     S = S.astype(np.float64, copy=False)
     samples = (S, S[Y]) if known is None else (S[known], S[Y & known])
-    shares = np.linspace(0.0, 1.0, max(2, min(_BINS, _MOST_COUNTS // S.shape[1])) + 1)[1:-1]
+    shares = np.linspace(0.0, 1.0, max(2, min(n_bins, _MOST_COUNTS // S.shape[1])) + 1)[1:-1]
     edges = np.unique(np.concatenate([np.quantile(part, shares) for part in samples if part.size]))
     shape = S.shape[1], len(edges) + 1
     sums, counts, positive = np.zeros(shape), np.zeros(shape), np.zeros(shape)

@@ -131,7 +131,7 @@ def _r_squared(Y: Any, S: Scores, cut: Any, held: Any) -> Array:
 
 def _own_metric(name: str) -> Criterion | None:
     found = measure_named(name)
-    if found is None:
+    if found is None or found.of_probabilities:  # candidates have scores only
         return None
     sign = -1 if found.lower_is_better else 1
 
