@@ -75,8 +75,8 @@ def test_scikit_learn_takes_the_labels_as_they_are(estimator):
     ("arguments", "message"),
     [
         ((X, Y[:2]), "3 rows"),
-        ((X, Y * 2), "value 2"),
-        ((np.full((3, 2), np.inf), Y), "infinite"),
+        ((X, Y * 2), "2 in column 'label0'"),
+        ((np.full((3, 2), np.inf), Y), "inf in column 'feature0'"),
         ((X[0], Y), "two-dimensional"),
         (([["a"], ["b"], ["c"]], Y), "two-dimensional"),
         (([[1], [2, 3], [4]], Y), "two-dimensional"),

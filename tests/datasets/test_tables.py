@@ -180,7 +180,7 @@ def test_embeddings_beside_a_table_of_labels(tmp_path, write, array, table):
         (X.astype(str), r"a\.npy: "),
         (X[:-1], r"a\.npy: .*6 rows"),
         (np.vstack([X, X]), r"a\.npy: .*14 rows.* 7 "),
-        (np.where(X[4, 1] == X, np.inf, X), r"a\.npy: .*infinite"),
+        (np.where(X[4, 1] == X, np.inf, X), r"a\.npy, line 5: inf"),
     ],
 )
 def test_wrong_embeddings(tmp_path, write, array, message):

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from lrml._shown import shown
 from lrml.datasets._dataset import Columns, Dataset, csr_of, place_twice
 from lrml.datasets._lines import (
-    BINARY,
     DatasetFormatError,
     FileReader,
     Row,
@@ -195,11 +194,9 @@ class ArffReader(FileReader):
         self._words: dict[int, dict[Word, float]] = {}
         count = len(self._attributes)
         self._span, self._nominal = np.ones(count, np.int64), np.zeros(count, np.bool_)
-        self._binary = self._is_label.copy()
         for index, attribute in enumerate(self._attributes):
             domain = attribute.domain
             if domain is None or domain == ("0", "1"):  # nearly all of them, in files with thousands
-                self._binary[index] |= domain is not None
                 continue
             yes = attribute.yes
             if yes != "1":
@@ -207,7 +204,6 @@ class ArffReader(FileReader):
             if yes != "1" and not self._is_label[index]:
                 self._nominal[index], self._span[index] = True, len(domain) - 1
                 continue
-            self._binary[index] = True
             if yes is None or (self._is_sparse and domain[0] == yes):
                 found = f"{shown(attribute.name)} is {{{','.join(domain[:9])}}}."
                 raise self.error(
@@ -242,12 +238,12 @@ class ArffReader(FileReader):
         """Convert rows; the first of the file decides whether they are sparse."""
         features, labels = self.known
         row, index, values = self._entries(records)
-        self._check(records, row, index, values)
+        self._check(records, row, index)
         of_label, n, width = self._is_label[index], len(records), len(labels or ())
         Y = unknown = None
         if labels is not None and not self.roles.unlabelled:
             cells, found = (row[of_label], self._first[index[of_label]]), values[of_label]
-            Y = csr_of((n, width), *cells, (found == 1).astype(np.int8))
+            Y = csr_of((n, width), *cells, np.nan_to_num(found, posinf=np.inf))
             if np.isnan(found).any():
                 unknown = csr_of((n, width), *cells, np.isnan(found))
         entries = self._features(*(part[~of_label] for part in (row, index, values)))
@@ -293,10 +289,8 @@ class ArffReader(FileReader):
                 return float(found[0])
         raise self.error(line, f"{shown(word)} is no number. Correct it, or write ? for a missing value.")
 
-    def _check(
-        self, rows: list[Row], row: NDArray[np.int64], index: NDArray[np.int64], values: NDArray[np.float64]
-    ) -> None:
-        """Refuse unknown or repeated attributes, infinite numbers, and others than 0 and 1 as labels."""
+    def _check(self, rows: list[Row], row: NDArray[np.int64], index: NDArray[np.int64]) -> None:
+        """Refuse unknown or repeated attributes."""
         if np.any(index >= len(self._attributes)):
             at = int(np.argmax(index >= len(self._attributes)))
             message = f"index {index[at]} is beyond the {len(self._attributes)} attributes. Correct it."
@@ -305,12 +299,6 @@ class ArffReader(FileReader):
         if twice is not None:
             message = f"index {index[twice]} is there twice. Delete one of the two entries."
             raise self.error(rows[row[twice]][0], message)
-        wrong = (self._binary[index] & (values != 0) & (values != 1) & ~np.isnan(values)) | np.isinf(values)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            kind = BINARY if self._binary[index[at]] else "finite. Correct it."
-            name = shown(self._attributes[index[at]].name)
-            raise self.error(rows[row[at]][0], f"{values[at]:g} as {name} is not {kind}")
 
     def _entries(self, rows: list[Row]) -> _Entries:
         """Return row, attribute and value of each entry; those that are not given are 0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import chain
@@ -17,6 +17,7 @@ from scipy import sparse
 
 from lrml._files import load_arrays, save_arrays
 from lrml._shown import counted, shown
+from lrml.datasets._lines import BINARY, FINITE, CellError
 
 FeatureMatrix: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 LabelMatrix: TypeAlias = "NDArray[np.int8] | sparse.csr_array"
@@ -186,20 +187,14 @@ class Dataset:
     def __post_init__(self) -> None:
         X, Y = _to_matrix("X", self.X), None if self.Y is None else _to_matrix("Y", self.Y)
         found: dict[str, Any] = {"X": X if X.dtype == np.float64 else X.astype(np.float64), "Y": Y}
-        if np.isinf(X if isinstance(X, np.ndarray) else X.data).any():
-            raise ValueError("X has infinite values. Replace them by numbers, or by NaN if they are missing.")
-        found["feature_names"] = _checked_names("feature", self.feature_names, self.X, X.shape[1])
+        found["feature_names"] = names = _checked_names("feature", self.feature_names, self.X, X.shape[1])
+        _check_cells(X, names, np.isinf, FINITE)
         if Y is not None:
             if X.shape[0] != Y.shape[0]:
                 raise ValueError(f"X has {X.shape[0]} rows, but Y has {Y.shape[0]}. Pass as many of both.")
-            values = Y if isinstance(Y, np.ndarray) else Y.data
-            wrong = values[(values != 0) & (values != 1)]
-            if wrong.size:
-                raise ValueError(
-                    f"Y has the value {wrong.flat[0]}. Write 1 where a label applies and 0 elsewhere."
-                )
+            found["label_names"] = names = _checked_names("label", self.label_names, self.Y, Y.shape[1])
+            _check_cells(Y, names, lambda values: (values != 0) & (values != 1), BINARY)
             found["Y"] = Y.astype(np.int8, copy=False)
-            found["label_names"] = _checked_names("label", self.label_names, self.Y, Y.shape[1])
         for key, value in found.items():
             object.__setattr__(self, key, value)
         if self.n_train is not None and not 0 < self.n_train < X.shape[0]:
@@ -444,6 +439,15 @@ def _to_matrix(key: str, matrix: Any) -> Any:
     if not found.shape[0]:
         raise ValueError(f"{key} has the shape {found.shape}. Check that the source of the data is complete.")
     return found
+
+
+def _check_cells(matrix: Any, names: Sequence[str], wrong: Callable[[Any], Any], wanted: str) -> None:
+    """Refuse cells that are wrong, by row and name."""
+    if wrong(matrix if isinstance(matrix, np.ndarray) else matrix.data).any():
+        cells = sparse.coo_array(matrix)
+        at = int(np.argmax(wrong(cells.data)))
+        row, column = (int(place[at]) for place in cells.coords)
+        raise CellError(row, f"{cells.data[at]:g} in column {shown(names[column])} is not {wanted}")
 
 
 def _checked_names(what: str, given: Sequence[str] | None, matrix: Any, count: int) -> Sequence[str]:

@@ -8,7 +8,7 @@ import gzip
 import lzma
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, reduce
 from itertools import islice
@@ -33,8 +33,9 @@ FORMATS = {
 }
 """Formats and their suffixes; .gz, .bz2 or .xz may follow."""
 
-# What a label has to be.
+# What a label and a feature have to be.
 BINARY = "0 or 1, as labels are. Correct it; for real targets pass arrays to SpectralRegressorCV in Python."
+FINITE = "finite. Correct it, or mark it as missing."
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -45,6 +46,14 @@ class DatasetFormatError(ValueError):
     def at(cls, path: str | os.PathLike[str], line: int | None, message: str) -> DatasetFormatError:
         """Return the error for a line of a file, counted from 1, or for the file as a whole."""
         return cls(f"{os.fspath(path)}{'' if line is None else f', line {line}'}: {message}")
+
+
+class CellError(ValueError):
+    """A cell that rows cannot hold; ``row`` counts from the first of them."""
+
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class FileReader:
@@ -88,11 +97,21 @@ class FileReader:
         records = self.records()
         count = sum(1 for _ in islice(records, skip))
         while some := list(islice(records, rows)):
-            yield self.dataset(some, count)
+            with self.cells_told(lambda row: some[row][0]):
+                found = self.dataset(some, count)
+            yield found
             count += len(some)
         if not count:
             raise self.error(None, "There are no rows. Is the file complete?")
         self.n_rows = count
+
+    @contextmanager
+    def cells_told(self, line: Callable[[int], int]) -> Iterator[None]:
+        """Name a cell that rows cannot hold by its line."""
+        try:
+            yield
+        except CellError as error:
+            raise self.error(line(error.row), str(error)) from error
 
     def split_of(self, n: int) -> int | None:
         """Return how many of n rows the file declares as the training set."""

@@ -139,10 +139,6 @@ class PairReader(FileReader):
         is_pair = np.repeat(np.tile([False, True], len(rows)), sizes)
         pairs, places = numbers[is_pair].reshape(-1, 2), np.arange(len(rows))
         row, label_row = np.repeat(places, n_pairs), np.repeat(places, n_labels)
-        if np.isinf(pairs[:, 1]).any():
-            at = int(np.argmax(np.isinf(pairs[:, 1])))
-            message = f"the value {pairs[at, 1]} is not finite. Write nan if it is missing."
-            raise self.error(rows[row[at]][0], message)
         first = self._base
         last = _MOST - 1 if self._d is None else first + self._d - 1
         index = self._whole("index", rows, row, pairs[:, 0], first, last)

@@ -170,13 +170,6 @@ class TableReader(FileReader):
         for place, name in enumerate(names):
             values[place] = self._floats(table.column(place), name)
         X, flags = values[: len(features)].T, values[len(features) :].T
-        wrong = np.isinf(values.T)
-        wrong[:, len(features) :] |= (flags != 0) & (flags != 1) & ~np.isnan(flags)
-        if wrong.any():
-            row, place = np.argwhere(wrong)[0]
-            kind = "finite. Correct it." if place < len(features) else BINARY
-            message = f"{values[place, row]:g} in column {shown(names[place])} is not {kind}"
-            raise self.error(self.line_of(first_row + row), message)
         stored: Any = sparse.csr_array if self._sparse else np.asarray
         Y = unknown = None
         if roles.tags and labels is not None:
@@ -185,9 +178,11 @@ class TableReader(FileReader):
             labels = tuple(sorted(set().union(*lists)))
             Y = indicator(lists, labels)
         elif labels is not None:
-            Y = stored(np.nan_to_num(flags).astype(np.int8))
+            Y = stored(np.nan_to_num(flags, posinf=np.inf))
             unknown = sparse.csr_array(np.isnan(flags)) if np.isnan(flags).any() else None
-        return Dataset(self.name, stored(X), Y, features, labels, None, self.path.name, unknown, first_row)
+        with self.cells_told(lambda row: self.line_of(first_row + row)):
+            found = (stored(X), Y, features, labels, None, self.path.name, unknown, first_row)
+            return Dataset(self.name, *found)
 
     def _floats(self, column: Any, name: str) -> NDArray[np.float64]:
         """Return a column as numbers, with NaN for null."""
