@@ -45,8 +45,6 @@ _ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 # The last colon that is followed by an option: a name may hold colons itself.
 _MEKA = re.compile(r"(?P<name>.*):\s*+(?P<options>-.*+)", re.DOTALL)
 _PART_OF_SPLIT = re.compile(r"(.+?)[-_](?:train|test)(?:[-_].*)?", re.IGNORECASE)
-# Two-valued labels that are not 0 and 1: what says no, and what says yes.
-_YES_OF_NO = {"0": "1", "false": "true", "no": "yes", "n": "y", "f": "t"}
 
 
 class _Attribute(NamedTuple):
@@ -55,14 +53,6 @@ class _Attribute(NamedTuple):
     name: str
     line: int
     domain: tuple[str, ...] | None
-
-    @property
-    def yes(self) -> str | None:
-        """Which of two values says that a label applies; None if they say something else."""
-        for no, yes in (self.domain, self.domain[::-1]) if self.domain and len(self.domain) == 2 else ():
-            if _YES_OF_NO.get(no.lower()) == yes.lower():
-                return yes
-        return "1" if self.domain and {"0", "1"}.issuperset(self.domain) else None
 
 
 class ArffReader(FileReader):
@@ -196,23 +186,16 @@ class ArffReader(FileReader):
         self._span, self._nominal = np.ones(count, np.int64), np.zeros(count, np.bool_)
         for index, attribute in enumerate(self._attributes):
             domain = attribute.domain
-            if domain is None or domain == ("0", "1"):  # nearly all of them, in files with thousands
+            # In a sparse row an omitted value is the first one.
+            if domain is None or (
+                {"0", "1"}.issuperset(domain) and not (self._is_sparse and domain[0] == "1")
+            ):
                 continue
-            yes = attribute.yes
-            if yes != "1":
-                self._words[index] = {None: np.nan} | {value.encode(): k for k, value in enumerate(domain)}
-            if yes != "1" and not self._is_label[index]:
-                self._nominal[index], self._span[index] = True, len(domain) - 1
-                continue
-            if yes is None or (self._is_sparse and domain[0] == yes):
-                found = f"{shown(attribute.name)} is {{{','.join(domain[:9])}}}."
-                raise self.error(
-                    attribute.line,
-                    f"{found} Write {{0,1}}, or like {{no,yes}}, with what says no first: an omitted value "
-                    "of a sparse row means it.",
-                )
-            if yes != "1":
-                self._words[index] |= {value.encode(): float(value == yes) for value in domain}
+            if self._is_label[index]:
+                found = f"{shown(attribute.name)} is {{{','.join(domain[:9])}}}"
+                raise self.error(attribute.line, f"Label {found}. Write {{0,1}}, and 0 and 1 in the rows.")
+            self._words[index] = {None: np.nan} | {value.encode(): k for k, value in enumerate(domain)}
+            self._nominal[index], self._span[index] = True, len(domain) - 1
         ends = np.where(
             self._is_label, np.cumsum(self._span * self._is_label), np.cumsum(self._span * ~self._is_label)
         )
