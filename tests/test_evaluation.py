@@ -207,7 +207,7 @@ def test_errors_are_the_cells_furthest_on_the_wrong_side_one_of_each_row():
         seen, worst = set(), []
         for _, i, j in cells:
             if i not in seen:
-                worst.append((i, names[j], S[i, j], pytest.approx(margins[i, j])))
+                worst.append((i, j, names[j], S[i, j], pytest.approx(margins[i, j])))
             seen.add(i)
         assert [tuple(one.values()) for one in found[kind]] == worst[:10]
     assert assess(Y, Y.astype(float), n_bootstrap=0).errors == {"misses": [], "false_alarms": []}

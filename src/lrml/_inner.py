@@ -60,12 +60,12 @@ class Inner(NamedTuple):
             rows = step.transform(rows)
         return rows
 
-    def contributions(self, X: Any, label: Any, n: int | None) -> list[tuple[int, float]]:
-        """Return the columns of a row, as the model sees it, that contribute most to the score of a label."""
+    def contributions(self, X: Any, place: int, n: int | None) -> list[tuple[int, float]]:
+        """Return the columns of a row, as the model sees it, that contribute most to the label in a place."""
         if hasattr(self.model, "kernel_"):
             raise ValueError(f"{shown(self.model)} adds up no features. Fit it with kernel='linear'.")
         n = None if n is None else check_integer("n", n)
-        row, place = sp.csr_array(self.model._validated(X)), place_of(self.model, label)
+        row = sp.csr_array(self.model._validated(X))
         found = row.data * self.model.fitted_.column(place)[row.indices]
         order = np.argsort(-np.abs(found), kind="stable")[:n]
         return [(int(row.indices[i]), float(found[i])) for i in order if found[i] != 0]
@@ -192,7 +192,8 @@ def explain(model: Any, row: Any, label: Any, n: int | None = 5) -> list[tuple[s
         rows = rows if is_sparse(rows) or hasattr(rows, "columns") else np.atleast_2d(rows)
         if rows.shape[0] != 1:
             raise ValueError(f"there are {rows.shape[0]} rows. Explain them one by one.")
-    found, names = inner.contributions(inner.features(rows), label, n), inner.feature_names
+    found = inner.contributions(inner.features(rows), place_of(inner.model, label), n)
+    names = inner.feature_names
     return [(str(j if names is None else names[j]), value) for j, value in found]
 
 

@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lrml._door import check_label_names, check_targets
-from lrml._inner import Inner
+from lrml._inner import Inner, place_of
 from lrml._shown import counted, shown
 from lrml.core.arrays import Array, is_sparse
 from lrml.core.checks import is_real
@@ -271,7 +271,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         check_is_fitted(self)
         if not isinstance(text, str):
             raise TypeError(f"text must be one str, it is {shown(text)}. Explain texts one by one.")
-        found = Inner(self.model_, ()).contributions(self.transform([text]), tag, n)
+        found = Inner(self.model_, ()).contributions(self.transform([text]), place_of(self, tag), n)
         return [(str(self._feature_names[j]), value) for j, value in found]
 
     @cached_property

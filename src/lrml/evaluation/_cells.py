@@ -112,7 +112,8 @@ def errors_of(data: LabelledScores, names: Sequence[str], n: int = 10) -> dict[s
                 cell = row, labels[row]
                 if cells[cell]:
                     own = {"score": float(block.scores[cell]), "margin": float(margins[cell])}
-                    worst.append({"row": start + row, "label": names[labels[row]], **own})
+                    column = int(labels[row])
+                    worst.append({"row": start + row, "column": column, "label": names[column], **own})
             found[kind] = sorted(worst, key=lambda one: -abs(one["margin"]))[:n]
         start += len(margins)
     return found

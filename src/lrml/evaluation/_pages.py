@@ -139,7 +139,7 @@ def _told(inner: Inner, X: Any, error: _Plain) -> _Plain:
         given = list(given.ravel() if hasattr(given, "ravel") else given)
         told["text"] = shorten(given[0], _LONGEST_TEXT, placeholder=" …")
     if not hasattr(inner.model, "kernel_"):
-        found = inner.contributions(inner.features(given), error["label"], _N_WORDS)
+        found = inner.contributions(inner.features(given), error["column"], _N_WORDS)
         parts = (f"{j if names is None else names[j]} {value:+.2f}" for j, value in found)
         told["words"] = ", ".join(parts).replace("-", "−")
     return told

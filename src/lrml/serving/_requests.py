@@ -92,8 +92,9 @@ class Service:
             for place in np.flatnonzero(n_known == 0):
                 predictions[place]["note"] = _NO_WORD + (": the most frequent tags" if frequent else "")
         for tag in predictions[0]["tags"] if explain else []:
-            tag["constant"] = float(self.inner.model.intercept_[self.classes.index(tag["tag"])])
-            spoke = self.inner.contributions(X, tag["tag"], explain)
+            place = self.classes.index(tag["tag"])
+            tag["constant"] = float(self.inner.model.intercept_[place])
+            spoke = self.inner.contributions(X, place, explain)
             names = (str(j if self.features is None else self.features[j]) for j, _ in spoke)
             parts = zip(names, (value for _, value in spoke), strict=True)
             tag["features"] = [{"feature": name, "contribution": value} for name, value in parts]
