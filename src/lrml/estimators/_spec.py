@@ -289,8 +289,8 @@ CHECKS: dict[str, Check] = {
     "rank": partial(check.check_count, "rank", least=1),
     "ranks": partial(several, "ranks", partial(check.check_count, "each of ranks", least=1)),
     # Beyond, sums of ridges and curvatures would overflow.
-    "ridge": partial(check.check_number, "ridge", below=1e300),
-    "ridges": partial(several, "ridges", partial(check.check_number, "each of ridges", below=1e300)),
+    "ridge": partial(check.check_number, "ridge", below=1e306),
+    "ridges": partial(several, "ridges", partial(check.check_number, "each of ridges", below=1e306)),
     "solver": _check_solver,
     "space": partial(check.check_choice, "space", choices=SPACES),
     "theta": _auto_or(partial(check.check_count, "theta", least=0)),
