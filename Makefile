@@ -35,7 +35,7 @@ COMPILED := PYTHONDONTWRITEBYTECODE=
 # What users may install, for tests of all of it.
 EXTRAS := paper,tables,onnx,serve,dask
 
-.PHONY: reproduce test test-random test-oldest bench docs dist-test audit clean
+.PHONY: reproduce test fuzz test-random test-oldest bench docs dist-test audit clean
 
 reproduce: $(VENV)/.report
 	$(BIN)/lrml reproduce --out results $(REPRODUCE_OPTIONS)
@@ -51,6 +51,11 @@ test-random: $(VENV)/.test
 	for round in $$(seq $(or $(ROUNDS),10)); do \
 	  $(ONE_THREAD) $(COMPILED) $(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=random || exit 1; \
 	done
+
+# What is read from others, changed at random: model files, requests, data files. Repeatable: `make fuzz SEED=7`.
+fuzz: $(VENV)/.test
+	$(ONE_THREAD) $(COMPILED) $(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=fuzz \
+	  --hypothesis-seed=$(or $(SEED),0) tests/storage/test_malice.py tests/serving/test_rows.py tests/datasets
 
 test-oldest: $(OLDEST)/.test
 	$(ONE_THREAD) $(COMPILED) $(OLDEST)/bin/pytest -n auto --dist worksteal $(OLD_WARNINGS)

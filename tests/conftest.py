@@ -26,6 +26,8 @@ _SKIP_REASON = "set LRML_DATA_HOME to a folder with the Mulan files"
 _UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", _UNHURRIED, derandomize=True, database=None, max_examples=30)
 settings.register_profile("random", _UNHURRIED, derandomize=False, print_blob=True)
+# `make fuzz` takes minutes: thousands of examples of what is read from others, drawn from its seed.
+settings.register_profile("fuzz", _UNHURRIED, max_examples=3000, database=None, print_blob=True)
 # For mutation tests, where it only matters that a test fails, and soon.
 _UNSHRUNK = (Phase.explicit, Phase.generate)
 settings.register_profile("unshrunk", _UNHURRIED, derandomize=True, database=None, phases=_UNSHRUNK)
@@ -46,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Hypothesis also tries numbers that it finds in the sources of loaded modules, and which ones are loaded
     depends on the order of tests, that is, on the clock.
     """
-    if config.getoption("--hypothesis-profile", default=None) != "random":
+    if config.getoption("--hypothesis-profile", default=None) not in ("random", "fuzz"):
         assert hasattr(providers, "is_local_module_file"), "Hypothesis has renamed it: look for the new name"
         providers.is_local_module_file = lambda path: False
 

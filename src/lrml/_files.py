@@ -117,16 +117,15 @@ def load_arrays(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     """Read the arrays of a file of this kind; refuse others, and damaged ones."""
     import numpy as np
 
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        found = str(arrays.pop("kind"))
-    except OSError:
-        raise
-    except Exception as error:  # NumPy, zipfile and zlib raise a dozen kinds
-        raise ValueError(
-            f"{os.fspath(path)!r} is damaged, or no file of arrays. Delete it, or name another file."
-        ) from error
+    with open(path, "rb") as stream:  # outside, as there is nothing to say of a file that is not there
+        try:
+            with np.load(stream, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+            found = str(arrays.pop("kind"))
+        except Exception as error:  # NumPy, zipfile and zlib raise a dozen kinds
+            raise ValueError(
+                f"{os.fspath(path)!r} is damaged, or no file of arrays. Delete it, or name another file."
+            ) from error
     if found != kind:
         raise ValueError(f"{os.fspath(path)!r} is a file of {found!r}, not of {kind!r}. Name another.")
     return arrays

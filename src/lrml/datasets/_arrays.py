@@ -6,16 +6,17 @@ import hashlib
 import os
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from scipy import sparse
 
 from lrml.datasets._dataset import Columns, Dataset, NumberedNames, TextDataset
-from lrml.datasets._lines import DatasetFormatError, FileReader, damage_told, format_of
+from lrml.datasets._lines import FileReader, format_of
 from lrml.datasets._roles import Roles
 from lrml.datasets._tables import CsvReader, ParquetReader
 
@@ -80,29 +81,32 @@ class ArrayReader(FileReader):
         """Return a reader of features, or of what `Dataset.save` has written."""
         is_saved = False
         if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
+            with (
+                suppress(Exception),
+                zipfile.ZipFile(path) as archive,
+            ):  # a damaged one is named when it is read
                 is_saved = "facts.npy" in archive.namelist()
         return MemoryReader(Dataset.load(path)) if is_saved else cls(path, roles, **options)
 
     def _load(self) -> Any:
-        try:
-            with damage_told(self.path):
-                if self.path.suffix.lower() == ".npy":
-                    found: Any = np.load(self.path, mmap_mode="r")
-                else:
-                    with self.path.open("rb") as stream, np.load(stream) as arrays:
-                        if "indptr" in arrays:
-                            found = sparse.csr_array(sparse.load_npz(self.path))
-                        else:
-                            (found,) = arrays.values()
-            if found.ndim != 2 or found.dtype.kind not in "biuf":
-                raise ValueError(f"{found.dtype} of shape {found.shape}")
-        except (ValueError, TypeError, zipfile.BadZipFile) as error:
-            if isinstance(error, DatasetFormatError):
-                raise
-            message = f"This is not one array of numbers with rows and columns ({error}). Use numpy.save."
-            raise self.error(None, message) from error
+        with self.path.open("rb") as stream:
+            try:
+                found = self._array(stream)
+                if found.ndim != 2 or found.dtype.kind not in "biuf":
+                    raise ValueError(f"{found.dtype} of shape {found.shape}")
+            except Exception as error:  # of a damaged file NumPy and zipfile raise a dozen kinds
+                message = f"This is not one array of numbers with rows and columns ({error}). Use numpy.save."
+                raise self.error(None, message) from error
         return found
+
+    def _array(self, stream: IO[bytes]) -> Any:
+        if self.path.suffix.lower() == ".npy":
+            return np.load(self.path, mmap_mode="r")
+        with np.load(stream) as arrays:
+            if "indptr" in arrays:
+                return sparse.csr_array(sparse.load_npz(self.path))
+            (found,) = arrays.values()
+            return found
 
     @cached_property
     def _labels(self) -> Dataset:

@@ -130,9 +130,10 @@ class PairReader(FileReader):
             if _ROWS.fullmatch(text) is None:
                 raise ValueError("structure")
             numbers = numbers_in(text.translate(_TO_BLANKS))
-        except ValueError:
+        except ValueError as error:
             self._explain(rows)
-            raise
+            message = "This row, or one after it, is not labels and pairs as in 1,5 3:0.5 17:1. Correct it."
+            raise self.error(rows[0][0], message) from error
         n_pairs = np.array([row.count(b":") for _, row in rows])
         n_labels = np.array([_n_labels(row) for _, row in rows])
         sizes = np.column_stack([n_labels, 2 * n_pairs]).ravel()
