@@ -45,6 +45,20 @@ def test_what_is_assigned_is_what_predict_gives(name):
     )
 
 
+def test_calibrated_probabilities_set_the_order():
+    model = MLFro(1.0, calibrate="isotonic", threshold=np.linspace(0.1, 0.6, 14)).fit(X, Y)
+    found, best = Prediction.of(model, X_TEST, 5), model.predict_top_k(X_TEST, 5).labels
+    np.testing.assert_array_equal(np.sort(found.tags), np.sort(best))
+    assert np.any(found.tags != best)
+    assert np.all(np.diff(found.probabilities) <= 0)
+    for part, whole in (
+        (found.scores, model.decision_function(X_TEST)),
+        (found.probabilities, model.predict_proba(X_TEST)),
+        (found.assigned, model.predict(X_TEST)),
+    ):
+        np.testing.assert_allclose(part, np.take_along_axis(whole, found.tags, axis=1), atol=1e-12)
+
+
 def test_tags_of_texts():
     tagger = TextTagger(MLFro(0.1, threshold=[0.9, 0.0, 0.5])).fit(TEXTS, TAGS)
     found = Prediction.of(tagger, ["a red apple", ""], 3)
