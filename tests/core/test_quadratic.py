@@ -21,7 +21,7 @@ def make(n, d, n_labels, ridge=0.0, seed=0, rank=None):
 def original(problem, W):
     """W in the coordinates of X and Y."""
     xp = namespace(W)
-    U, V = problem.restore(W, xp.eye(problem.shape[1], dtype=W.dtype, device=W.device))
+    U, _, V = problem.restored((W, None, xp.eye(problem.shape[1], dtype=W.dtype, device=W.device)))
     return U @ V.T
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from lrml.core.arrays import Array, Place, dot, floats, frobenius, namespace
 from lrml.core.coordinates import Coordinates, coordinates_of
-from lrml.core.linalg import spectral_prox
+from lrml.core.linalg import Factors, spectral_prox
 from lrml.core.losses import Loss, best_constants
 from lrml.core.penalties import Penalty, Values
 from lrml.core.rows import Block, Rows
@@ -162,9 +162,19 @@ class RowProblem:
         return self._last[1]
 
     def scoring(self, V: Array) -> tuple[Array, Array]:
-        """Return coefficients (d × L) and intercepts, in the precision of the scores; see `scores_of`."""
+        """Return coefficients (d × L) and intercepts, in the precision of the scores."""
         place, dtype = Place.of(V), self.rows.dtype
         return place.asarray(self._outward(V[1:, :]), dtype), place.asarray(self.intercept(V), dtype)
+
+    def slopes(self, V: Array) -> Array:
+        """Return slopes S (n × L) of the loss over the roots of the weights, for rows in memory with weight.
+
+        They are 0 where a label is not known. At an optimum without a penalty W = −X̂ᵀS / (2 ridge).
+        """
+        at, weights = self.scoring(V), self.rows.weights
+        terms = self.rows.map(lambda block: block.terms_at(self.loss, *at))
+        found = np.concatenate([part.slopes for part in terms])
+        return found if weights is None else found[weights > 0] / np.sqrt(weights[weights > 0])[:, None]
 
     def _outward(self, W: Array) -> Array:
         """Map coefficients into the space of the rows."""
@@ -190,18 +200,15 @@ class RowProblem:
         model[1:, :] += 2.0 * self.ridges
         return model
 
-    def penalised(self, V: Array) -> Array:
-        """Return the penalised part of V: all but the intercepts."""
-        return V[1:, :]
-
     def prox(self, V: Array, penalty: Penalty, step: float) -> tuple[Array, Values]:
         """Proximal map of the penalty, which leaves the intercepts alone."""
         matrix, sigma = spectral_prox(V[1:, :], penalty, step)
         return namespace(V).concat([V[:1, :], matrix]), sigma
 
-    def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
-        """Map left and right factors of W̃ or Z back to feature space; labels are not rotated."""
-        return self._outward(U), V
+    def factors(self, V: Array, rank: int) -> Factors:
+        """Return the factors of the coefficients, U in the space of the features."""
+        found = Factors.of(V[1:, :], rank)
+        return found._replace(U=self._outward(found.U))
 
     def compress(self, left: Array, right: Array, intercept: Array) -> Array:
         """Map coefficients left rightᵀ (d × L) and intercepts of the original space into V."""
@@ -217,18 +224,11 @@ class RowProblem:
         return self.unit * V[0, :] - self.center @ V[1:, :]
 
 
-def scores_of(block: Block, coefficients: Array, shift: Array) -> Array:
-    """Return the scores of a block."""
-    scores = block.X @ coefficients
-    scores += shift
-    return scores
-
-
 def _loss_sums(
     block: Block, loss: Loss, coefficients: Array, shift: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Return the value of a loss on a block, XᵀS for its slopes S, and sums of slopes and curvatures."""
-    values, slopes, curvatures = block.terms(loss, scores_of(block, coefficients, shift))
+    values, slopes, curvatures = block.terms_at(loss, coefficients, shift)
     xp = namespace(values)
     return (
         xp.sum(values, dtype=xp.float64),

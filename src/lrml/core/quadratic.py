@@ -36,6 +36,7 @@ from lrml.core.arrays import (
 )
 from lrml.core.linalg import (
     Eigen,
+    Factors,
     right_singular,
     singular_values,
     spectral_coordinates,
@@ -307,17 +308,18 @@ class SpectralProblem:
         )
         return K + step
 
-    def penalised(self, W: Array) -> Array:
-        """Return the penalised part of the variable: all of it."""
-        return W
-
     def prox(self, W: Array, penalty: Penalty, step: float) -> tuple[Array, Values]:
         """Proximal map of the penalty."""
         return spectral_prox(W, penalty, step)
 
-    def restore(self, U: Array, V: Array) -> tuple[Array, Array]:
-        """Map left (r × k) and right (m × k) singular vectors back to feature and label space."""
-        return self.features @ U, V if self.labels is None else self.labels @ V
+    def factors(self, W: Array, rank: int) -> Factors:
+        """Return the factors of W in feature and label space."""
+        return self.restored(Factors.of(W, rank))
+
+    def restored(self, found: Factors) -> Factors:
+        """Map singular vectors, left (r × k) and right (m × k), back to feature and label space."""
+        U, s, V = found
+        return Factors(self.features @ U, s, V if self.labels is None else self.labels @ V)
 
     def in_label_space(self, right: Array | None) -> Array | None:
         """Map a right side (m × k) back to label space; None stands for the identity, in both."""

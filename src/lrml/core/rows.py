@@ -203,6 +203,12 @@ class Block:
                 part[...] *= self.factors
         return terms
 
+    def terms_at(self, loss: Loss, coefficients: Array, shift: Array) -> Terms:
+        """Return the same at the scores X coefficients + 1 shiftᵀ."""
+        scores = self.X @ coefficients
+        scores += shift
+        return self.terms(loss, scores)
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:

@@ -50,7 +50,6 @@ from lrml.solvers import (
     at_once,
     duality_gap,
     regressions_of,
-    slopes_at,
     solve,
     solve_rows,
     solve_separable,
@@ -411,8 +410,7 @@ class Losses:
         """
         spec, space, unit = self.spec, self.coordinates, outcome.objective or 1.0
         _, s, V = outcome.factors
-        intercept = self.problem.intercept(outcome.solution)
-        slopes = slopes_at(self.shared.rows, spec.loss, outcome.solution[1:], intercept)
+        slopes = self.problem.slopes(outcome.solution)
         ridge = float(spec.ridge or 0.0)
         least = _LEAST_SHIFT * loss_scale(self.rows, spec) * space.subspace.unit
         costs = spec.penalty.slopes(np.append(s, 0.0))

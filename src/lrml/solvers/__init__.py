@@ -29,7 +29,6 @@ from lrml.solvers.alternating import Alternating
 from lrml.solvers.alternating import Anderson as Anderson
 from lrml.solvers.first_order import AcceleratedProximalGradient, Algorithm1, ProximalGradient
 from lrml.solvers.separable import SeparableProblem as SeparableProblem
-from lrml.solvers.separable import slopes_at as slopes_at
 from lrml.solvers.separable import solve_separable as solve_separable
 
 __all__ = [

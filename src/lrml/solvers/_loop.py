@@ -304,14 +304,13 @@ class Run(Recorder):
                 phase.start(self.problem, self.penalty, self.best)
                 self.take_steps(phase, max_iter + 1, final=phase is phases[-1])
         problem, penalty, point = self.problem, self.penalty, self.best
-        U, s, V = Factors.of(problem.penalised(point.W), point.rank)
-        U, V = problem.restore(U, V)
+        factors = problem.factors(point.W, point.rank)
         return SolverResult(
             solution=point.W,
-            factors=Factors(U, s, V),
+            factors=factors,
             status=self.status or otherwise,
             n_iter=len(self.history) - 1,
-            objective=problem.value(point.W) + penalty.value(to_numpy(s)),
+            objective=problem.value(point.W) + penalty.value(to_numpy(factors.s)),
             gap=point.gap,
             residual=stationarity_residual(problem, penalty, point.W),
             history=self.history,

@@ -165,8 +165,7 @@ def result_of(found: PathPoint, callback: Callback | None = None) -> SolverResul
         residual = stationarity_residual(problem, found.penalty, W)
     else:  # what the gradient has left would leave the matrices of this rank
         residual = frobenius(problem.gradient(W)) / problem.scale if right is None else 0.0
-    U, V = problem.restore(U, V)
-    ended = at_once(W, Factors(U, s, V), objective, residual, callback)
+    ended = at_once(W, problem.restored(Factors(U, s, V)), objective, residual, callback)
     return replace(ended, status=found.status, n_iter=found.n_steps, gap=found.gap)
 
 
@@ -250,7 +249,7 @@ def solve_rows(
     first: list[Phase] = [ProximalNewton()] if solver == "auto" else []
     V = problem.origin if start is None else start
     run, phases = Run(problem, penalty, tol, callback), [*first, AcceleratedProximalGradient()]
-    found = run.through(phases, V, spectrum(problem.penalised(V), rank), max_iter, Status.MAX_ITER)
+    found = run.through(phases, V, spectrum(V[1:, :], rank), max_iter, Status.MAX_ITER)
     if problem.space == "coefficients":
         return found
     U, s, V = found.factors  # of the predictions

@@ -11,7 +11,7 @@ conjugate gradients. Nothing is d × d (unless d is small) or n × n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from lrml.core.arrays import is_sparse, map_in_threads
 from lrml.core.dual import dual_coordinates, row_kernel
 from lrml.core.linalg import Factors, descending_eigh, differ_widely, spectral_coordinates, tall_svd
-from lrml.core.losses import Floats, Loss, Terms, best_constants
+from lrml.core.losses import Floats, Loss, best_constants
 from lrml.core.moments import CentredRows, Statistics
 from lrml.core.operators import (
     COLUMNS,
@@ -53,10 +53,10 @@ _SCORES_IN_WORK = 1 << 26
 _SHARE_OF_GAIN, _SHARE_OF_TOL = 0.25, 0.3
 _MOST_INNER_STEPS = 300
 _LEAST_CURVATURE = 1e-3  # of a label, as a share of the largest: a perfectly fitted label has none
-_MOST_TRIALS = 40
+# A step is shortened by the second until it gains this share of what the slope at its start promises.
+_MOST_TRIALS, _DOWNHILL, _SHORTER = 40, 0.3, 0.4
 _FALLING = 0.25  # ratio of the gains of two steps, at most, near the end
 _FIRST_TRUST, _FORGETTING = 2.0, 0.7
-_UPHILL = 0.5  # a step may end uphill, with this share of the slope downhill at its start
 _MOST_BLIND_ROUNDS = 10  # which gain nothing that the precision of the scores can tell
 
 
@@ -330,22 +330,15 @@ class SeparableProblem:
         across = 2.0 * self.ridge * column_sums(D, seen)
         square = 2.0 * self.ridge * column_sums(D, image if self.design.dual else D)
         image += shift.astype(self.dtype)
-        begin = np.minimum(column_sums(slopes, image) + across, 0.0)
-        t, low, high = np.ones(len(begin)), np.zeros(len(begin)), np.ones(len(begin))
+        begin, t = np.minimum(column_sums(slopes, image) + across, 0.0), np.ones(len(across))
         for _ in range(_MOST_TRIALS):
-            values, slopes, curvatures = block.terms(self.loss, at.scores + t.astype(self.dtype) * image)
+            values = block.terms(self.loss, at.scores + t.astype(self.dtype) * image).values
             objective = values.sum(axis=0, dtype=np.float64) + base + t * (across + 0.5 * t * square)
-            slope = column_sums(slopes, image) + across + t * square
-            lower = objective <= at.objective + self.rounding * np.abs(at.objective)
-            good = (slope <= 0) | (lower & (slope <= -_UPHILL * begin))
+            allowed = at.objective + _DOWNHILL * t * begin + self.rounding * np.abs(at.objective)
+            good = objective <= allowed
             if good.all():
                 break
-            # Newton's method for the length, within the bracket.
-            newton = t - ratio(slope, column_sums(curvatures * image, image) + square)
-            low, high = np.where(slope > 0, low, t), np.where(slope > 0, t, high)
-            margin = 0.05 * (high - low)
-            inside = (newton > low + margin) & (newton < high - margin)
-            t = np.where(good, t, np.where(inside, newton, 0.5 * (low + high)))
+            t = np.where(good, t, _SHORTER * t)
         t = np.where(good, t, 0.0)
         at.gain = good * (at.objective - objective)
         at.coords += t.astype(self.dtype) * D
@@ -416,7 +409,8 @@ def solve_separable(
     objective, factors = last.objective, Factors(W, np.zeros(0), W[:0].T)
     if keep is None:
         factors = Factors(*tall_svd(W))
-        terms = _terms_at(replace(problem.rows, dtype=np.float64), problem.loss, W, intercept)
+        precise = replace(problem.rows, dtype=np.float64)
+        terms = precise.map(lambda block: block.terms_at(problem.loss, W, intercept))
         objective = sum(float(part.values.sum()) for part in terms)
         objective += problem.ridge * float(factors.s @ factors.s)
     return SolverResult(
@@ -430,25 +424,6 @@ def solve_separable(
         residual=last.residual,
         history=run.history,
     )
-
-
-def slopes_at(rows: Rows, loss: Loss, W: Floats, intercept: _Float64) -> Floats:
-    """Slopes S (n × L) of the loss at a solution, times the roots of the weights, for rows with weight.
-
-    They are 0 where a label is not known. At the optimum of `solve_separable`, W = −X̂ᵀS / (2 ridge) with
-    X̂ = D^(1/2)X, D the weights.
-    """
-    slopes = np.concatenate([terms.slopes for terms in _terms_at(rows, loss, W, intercept)])
-    if rows.weights is None:
-        return slopes
-    some = rows.weights > 0
-    return np.asarray(slopes[some] / np.sqrt(rows.weights[some])[:, None])
-
-
-def _terms_at(rows: Rows, loss: Loss, W: Floats, intercept: _Float64) -> Iterator[Terms]:
-    """Terms of the loss at a solution, block by block."""
-    coefficients, shift = W.astype(rows.dtype, copy=False), intercept.astype(rows.dtype)
-    return rows.map(lambda block: block.terms(loss, np.asarray(block.X @ coefficients) + shift))
 
 
 def _columns(matrix: Any, places: _Places, dtype: npt.DTypeLike) -> Floats:
