@@ -190,13 +190,18 @@ class Coordinates:
         """Basis vectors, as the lift takes them."""
         return self.problem.features
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a basis vector stands for itself."""
+        return type(self.lift) is Lift
+
     def of_rows(self, X: Any) -> Array:
         """Rows of X in spectral coordinates."""
         return self.lift.coordinates(X, self.basis, self.x_mean)
 
     def of_own_rows(self, rows: Rows, numbers: npt.NDArray[np.int64]) -> Array:
         """Return some training rows; of dual vectors, if all weights are 1, X̃ = P Λ^(1/2) = A Λ."""
-        if type(self.lift) is Lift or self.subspace is not None or rows.weights is not None:
+        if self.is_plain or self.subspace is not None or rows.weights is not None:
             return self.of_rows(take(rows.X, numbers))
         return take(self.basis, numbers) * self.problem.rows
 
@@ -218,12 +223,15 @@ class Coordinates:
 
     # Subspaces
 
-    def extended(self, further: _Floats, left: Array) -> tuple[Coordinates, Array]:
-        """Add vectors to the subspace, as its gap finds them; also return a left side inside."""
+    def extended(self, further: _Floats) -> Coordinates:
+        """Return the coordinates of a larger subspace: with these vectors, as its gap finds them."""
         subspace = self.subspace.extended(further)
         problem = SpectralProblem.from_coordinates(subspace.coordinates, self.problem.target)
-        larger = replace(self, problem=problem, subspace=subspace)
-        return larger, subspace.inside(self.subspace.basis @ left)
+        return replace(self, problem=problem, subspace=subspace)
+
+    def carry(self, left: Array, larger: Coordinates) -> Any:
+        """Return the left side of a solution in the coordinates of a larger subspace."""
+        return larger.subspace.inside(self.subspace.basis @ left)
 
 
 # The roads

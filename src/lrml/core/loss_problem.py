@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -47,28 +47,12 @@ class Evaluation:
     curvatures: Array
 
 
-class Axes(NamedTuple):
-    """In which coordinates a loss is minimised: descending eigenvalues of XᵀX, its eigenvectors Q, and Qᵀx̄.
-
-    Q is None if the rows are in these coordinates already; x̄ is 0 without an intercept.
-    """
-
-    eigenvalues: Array
-    features: Array | None
-    center: Array
-
-    @classmethod
-    def of(cls, coordinates: Coordinates) -> Axes:
-        """Return those of coordinates whose basis vectors are directions of features."""
-        basis = coordinates.basis
-        return cls(coordinates.problem.rows, basis, coordinates.x_mean @ basis)
-
-
 class RowProblem:
     """Smooth part of the objective for any loss, with or without unknown labels.
 
-    Without an intercept the first row of V stays zero, and X is not centred. ``axes`` are made if not given;
-    ``space`` says whose singular values are those of the variable, the "coefficients" or the "predictions".
+    Without an intercept the first row of V stays zero, and X is not centred. ``space`` says whose singular
+    values are those of the variable, the "coefficients" or the "predictions". ``coordinates`` are those of
+    XᵀX by default. Where a basis vector stands for itself, rows are as they are; else in the coordinates.
     """
 
     def __init__(
@@ -78,14 +62,16 @@ class RowProblem:
         ridge: float = 0.0,
         *,
         fit_intercept: bool = True,
-        axes: Axes | None = None,
+        coordinates: Coordinates | None = None,
         space: str = "coefficients",
     ) -> None:
         self.rows, self.loss, self.fit_intercept, self.space = rows, loss, fit_intercept, space
-        if axes is None:
-            axes = Axes.of(coordinates_of(rows, fit_intercept=fit_intercept, road="primal"))
-        self.axes = axes
-        eigenvalues, self.features, self.center = self.axes
+        if coordinates is None:
+            coordinates = coordinates_of(rows, fit_intercept=fit_intercept, road="primal")
+        eigenvalues = coordinates.problem.rows
+        self.features, self.center = None, 0.0 * eigenvalues
+        if coordinates.is_plain:
+            self.features, self.center = coordinates.basis, coordinates.x_mean @ coordinates.basis
         xp = namespace(eigenvalues)
         self.shape = 1 + int(eigenvalues.shape[0]), rows.shape[2]  # of V
         # Relative accuracy of the objective: that of the scores, which are summed in double precision.
@@ -113,10 +99,7 @@ class RowProblem:
         self.least_curvatures = _LEAST_CURVATURE * first.curvatures
 
     def with_ridge(self, ridge: float) -> RowProblem:
-        """Return the same problem with another ridge; on the coefficients, at no cost."""
-        if self.space == "predictions":
-            how: dict[str, Any] = {"fit_intercept": self.fit_intercept, "axes": self.axes}
-            return RowProblem(self.rows, self.loss, ridge, space=self.space, **how)
+        """Return the same problem with another ridge, on the coefficients, at no cost."""
         other = copy(self)
         other.ridge, other.ridges = ridge, ridge + 0.0 * self.ridges
         if "last" in self.learnt:

@@ -32,7 +32,7 @@ from lrml.core.coordinates import (
     with_unseen,
 )
 from lrml.core.linalg import Factors
-from lrml.core.loss_problem import Axes, RowProblem
+from lrml.core.loss_problem import RowProblem
 from lrml.core.penalties import ranks_of
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
@@ -207,8 +207,8 @@ class Squares:
 
     def larger(self, outcome: SolverResult, further: Array) -> tuple[Self, Start]:
         """Return the problem in a larger subspace, and the solution so far in it."""
-        found = self.regressions(outcome)
-        space, left = self.coordinates.extended(further, found.left)
+        found, space = self.regressions(outcome), self.coordinates.extended(further)
+        left = self.coordinates.carry(found.left, space)
         return type(self)(space, self.spec), Start(left, self.problem.in_label_space(found.right))
 
     def regressions(self, outcome: SolverResult) -> RidgeRegressions:
@@ -338,14 +338,13 @@ def _one_by_one(
 class Losses:
     """A loss over rows in spectral coordinates, for the labels in use.
 
-    On the way through XᵀX the rows stay as they are; else they are replaced by their coordinates, which are
-    few, centred and uncorrelated.
+    The rows stay as they are where basis vectors are directions of features; else they are replaced by their
+    coordinates, which are few, centred and uncorrelated.
     """
 
     rows: Rows
     used: Array
     spec: Spec
-    road: str
     coordinates: Coordinates
     shared: RowProblem  # on the coefficients for any ridge
 
@@ -363,11 +362,11 @@ class Losses:
             ridge = float(spec.ridge or 0.0) / loss_scale(rows, spec)
             asked: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "ridge": ridge, "road": road}
             space = coordinates_of(rows, extensible=True, **asked)
-            return space, _problem(rows, used, spec, space, road, dtype)
+            return space, _problem(rows, used, spec, space, dtype)
 
         key = (spec.loss.name, spec.fit_intercept, road, dtype)
         parts = rows.kept("losses", key, make) if spec.space == "coefficients" else make()
-        return cls(rows, used, spec, road, *parts)
+        return cls(rows, used, spec, *parts)
 
     def solve(self, start: Start | None) -> SolverResult:
         """Solve, from a point in the coordinates if there is one."""
@@ -389,7 +388,7 @@ class Losses:
 
     def inside(self, start: Start | None) -> Start | None:
         """Return a start in the space of the model as the problem takes it."""
-        if start is None or self.road == "primal":
+        if start is None or self.coordinates.is_plain:
             return start
         shift = start.right @ (self.coordinates.x_mean @ start.left)
         return Start(self.coordinates.inside(start.left), start.right, start.intercept + shift)
@@ -397,7 +396,7 @@ class Losses:
     def model(self, outcome: SolverResult) -> Model:
         """Return factors and intercepts of a solution in the space of the model."""
         intercept = self.problem.intercept(outcome.solution)
-        if self.road == "primal":
+        if self.coordinates.is_plain:
             return outcome.factors, intercept
         (U, s, V), space = outcome.factors, self.coordinates
         left = space.lift.model_side(space.basis @ U)
@@ -425,9 +424,11 @@ class Losses:
 
     def larger(self, outcome: SolverResult, further: Array) -> tuple[Self, Start]:
         """Return the problem in a larger subspace, and the solution so far in it."""
-        U, s, V = outcome.factors
-        space, left = self.coordinates.extended(further, U * s)
-        shared = _problem(self.rows, self.used, self.spec, space, self.road, self.shared.rows.dtype)
+        left, V = outcome.factors.U * outcome.factors.s, outcome.factors.V
+        space = self.coordinates.extended(further)
+        if not space.is_plain:
+            left = self.coordinates.carry(left, space)
+        shared = _problem(self.rows, self.used, self.spec, space, self.shared.rows.dtype)
         self.rows.cache["losses"] = self.rows.cache["losses"][0], (space, shared)
         start = Start(left, V, self.problem.intercept(outcome.solution))
         return replace(self, coordinates=space, shared=shared), start
@@ -448,12 +449,9 @@ def _enough(spec: Spec) -> float:
     return max(_MOST_MISSED, _MISSED_PER_TOL * (spec.tol or 0.0))
 
 
-def _problem(rows: Rows, used: Array, spec: Spec, space: Coordinates, road: str, dtype: Any) -> RowProblem:
+def _problem(rows: Rows, used: Array, spec: Spec, space: Coordinates, dtype: Any) -> RowProblem:
     """Return the problem of the labels in use, of the rows as they are or of their coordinates."""
-    if road == "primal":
-        axes = Axes.of(space)
-    else:
-        axes = Axes(space.problem.rows, None, 0.0 * space.problem.rows)
+    if not space.is_plain:
         rows = replace(rows, X=rows.place.asarray(space.of_rows(rows.X), dtype), sums=None)
-    how: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "space": spec.space, "axes": axes}
+    how: dict[str, Any] = {"fit_intercept": spec.fit_intercept, "space": spec.space, "coordinates": space}
     return RowProblem(rows.select_labels(used).with_precision(dtype), spec.loss, spec.ridge or 0.0, **how)
