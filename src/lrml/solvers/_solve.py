@@ -303,7 +303,7 @@ def _solve_chain(
     points: Sequence[tuple[SpectralProblem, Penalty]], begin: str, space: str, tol: float, max_iter: int
 ) -> Iterator[PathPoint]:
     """Solve the points of a chain in turn; it begins on its way "down" or "up"."""
-    phase, limit = Alternating(), math.inf
+    phase = Alternating()
     for problem, penalty in points:
         exact = closed_form(problem, penalty, space)
         if exact is not None:
@@ -314,8 +314,6 @@ def _solve_chain(
                 rank = penalty.n_free
                 W, _ = problem.reduced_rank_solution(rank)
             else:
-                # On the way up, the limit alpha → ∞, which pays no penalty, may become better.
-                limit = problem.reduced_rank_solution(penalty.n_free)[1]
                 # A little more ridge, so that directions undetermined by the data do not dominate.
                 extra = min(getattr(penalty, "alpha", math.inf), problem.ridge_leaving(_START_SHARE))
                 _, rank = ranks_of(penalty, problem.shape[1])
@@ -325,15 +323,9 @@ def _solve_chain(
             phase.retarget(penalty)
         run = Run(problem, penalty, tol)
         run.take_steps(phase, max_iter)
-        steps = len(run.history)
-        if phase.reached[0].objective > limit * (1 + problem.rounding):
-            W, _ = problem.reduced_rank_solution(penalty.n_free)
-            phase.start(problem, penalty, point_at(problem, penalty, W, spectrum(W, penalty.n_free)))
-            run = Run(problem, penalty, tol)
-            run.take_steps(phase, max_iter)
-            steps += len(run.history)
         point, factors = phase.reached
         U, s, V = seen(factors)
         found = RidgeRegressions(U * s, V, problem.ridge, _shrinkages(penalty, s))
         status = run.status or Status.MAX_ITER
-        yield PathPoint(problem, penalty, found, to_numpy(s), point.objective, point.gap, status, steps)
+        ended = point.objective, point.gap, status, len(run.history)
+        yield PathPoint(problem, penalty, found, to_numpy(s), *ended)
