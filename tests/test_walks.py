@@ -32,7 +32,7 @@ def ranking():
     [
         (fitting("LRML", theta=3, alpha=20.0), 16, 155),
         (fitting("LRML", loss="logistic"), 19, 222),
-        (fitting("LRMLCV", random_state=0), 27, 308),
+        (fitting("LRMLCV", random_state=0), 27, 306),
         (ranking, 6, 36),
     ],
     ids=["LRML.fit", "LRML.fit, logistic", "LRMLCV.fit", "predict_top_k"],

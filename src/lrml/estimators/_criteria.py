@@ -157,14 +157,17 @@ class _Scored(LowRankModel):
 
     def __init__(self, scores: Scores, threshold: Any, loss: str) -> None:
         self.scores, self.threshold, self.loss = scores, threshold, loss
-        n_labels = scores.shape[1]
-        schema = Schema(n_labels, n_labels, dtype=scores.dtype)
-        # Rows are their scores, and the model is the identity.
-        whole = np.eye(n_labels, dtype=scores.dtype)
-        ones, none = np.ones(n_labels, scores.dtype), np.zeros(n_labels, scores.dtype)
-        record: Any = (schema, loss, Factors(whole, ones, whole), none, none != 0)
-        ended: Any = ("", True, 0.0, 0.0, 0, {})  # it has not been fitted
-        self.fitted_ = Fitted(*record, *ended)
+        size, dtype = scores.shape[1], scores.dtype
+        # Rows are their scores, and the model is the identity; it has not been fitted.
+        whole, none = np.eye(size, dtype=dtype), np.zeros(size, dtype)
+        model: dict[str, Any] = {
+            "loss_name": loss,
+            "factors": Factors(whole, none + 1, whole),
+            "intercept": none,
+        }
+        ended: dict[str, Any] = {"status": "", "converged": True, "history": {}}
+        ended |= dict.fromkeys(("objective", "residual", "n_iter"), 0)
+        self.fitted_ = Fitted(Schema(size, size, dtype=dtype), unseen=none != 0, **model, **ended)
 
     @property
     def classes_(self) -> Any:
@@ -363,7 +366,7 @@ class Contest(NamedTuple):
         facts |= {"ridge": first.ridge, "ridge_score": base}
         if self.rivals:
             everyone = [first, *self.rivals]
-            values = np.stack([judged.values[point] for point in everyone]).astype(np.float64)
+            values = np.stack(list(map(judged.values.__getitem__, everyone))).astype(np.float64)
             sums = judged.totals(values - values[0])  # Σ w v and Σ w, by candidate and split
             whole = sums.sum(axis=2, keepdims=True)
 
@@ -425,9 +428,9 @@ class Contest(NamedTuple):
 
 def best_of(judge: Any, among: Sequence[GridPoint], number: int) -> GridPoint:
     """Return the candidate with the best mean by one criterion, the simplest of equals."""
-    means = {point: judge.tables[number].mean(point) for point in among}
-    best = max(means.values())
-    return _simplest(judge, [point for point in among if means[point] == best], number, "best")
+    means = list(map(judge.tables[number].mean, among))
+    leaders = [point for point, mean in zip(among, means, strict=True) if mean == max(means)]
+    return _simplest(judge, leaders, number, "best")
 
 
 def _simplest(judge: Any, among: Sequence[GridPoint], number: int, rule: str) -> GridPoint:

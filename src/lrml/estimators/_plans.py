@@ -41,7 +41,7 @@ from lrml.core.rows import Rows
 from lrml.estimators._criteria import GridPoint
 from lrml.estimators._judges import Comparison, Fold, Judge, PathJudge
 from lrml.estimators._kernels import compared
-from lrml.estimators._spec import Parameters, loss_scale, noise_along
+from lrml.estimators._spec import Parameters, noise_along
 from lrml.estimators._splits import Split
 from lrml.solvers import PathPoint
 
@@ -229,7 +229,7 @@ def _screen(
 ) -> Any:
     """Return ridges, thetas or ranks, alphas and squared errors, summed over some folds, of a grid."""
     closed, thetas = judge.how["space"] == "predictions" or params.limited, params.thetas
-    usual = [multiple * best.ridge for multiple in (_MULTIPLES if closed else _FEW_MULTIPLES)]
+    usual = np.multiply(_MULTIPLES if closed else _FEW_MULTIPLES, best.ridge).tolist()
     ridges = list(dict.fromkeys([best.ridge, *(usual if params.ridges is None else params.ridges)]))
     if closed:
         sizes, cuts = counts_up_to(most) if thetas is None else sorted(thetas), unit * _THRESHOLDS
@@ -317,22 +317,16 @@ def resolve_counts(name: str, values: Iterable[Any], least: int, shape: tuple[in
     return list(dict.fromkeys(check_count(name, value, least, shape) for value in values))
 
 
-def usual_ridges(judge: Judge, params: Parameters, shares: Iterable[float]) -> list[float]:
-    """Return the ridges that leave these shares, times the curvature of the loss relative to squares."""
-    scale = loss_scale(judge.comparison.data, params)
-    return [scale * ridge for ridge in ridges_leaving(judge.spectrum, shares)]
-
-
-def ridges_leaving(problem: SpectralProblem, shares: Iterable[float]) -> list[float]:
-    """Return the ridges that leave these shares of the effective directions; 1 stands for no ridge."""
-    return [0.0 if share == 1.0 else problem.ridge_leaving(share) for share in shares]
+def ridges_leaving(problem: SpectralProblem, shares: Iterable[float], scale: float = 1.0) -> list[float]:
+    """Return a multiple of the ridges that leave these shares of the directions; 1 stands for no ridge."""
+    return [0.0 if share == 1.0 else scale * problem.ridge_leaving(share) for share in shares]
 
 
 def counts_up_to(most: int, count: int = 24) -> list[int]:
     """Return 0 and about geometric counts up to a number."""
     if most < 1:
         return [0]
-    return [0, *dict.fromkeys(round(float(value)) for value in np.geomspace(1, most, count))]
+    return [0, *dict.fromkeys(np.rint(np.geomspace(1, most, count)).astype(int).tolist())]
 
 
 # The width of a kernel: chosen before anything else, by ridge regression on some of the rows

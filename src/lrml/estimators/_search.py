@@ -48,10 +48,10 @@ from lrml.estimators._plans import (
     choose_gamma,
     follow,
     resolve_counts,
+    ridges_leaving,
     screened,
-    usual_ridges,
 )
-from lrml.estimators._spec import CHECKS, Parameters, check_reach, sums_suffice, with_constructor
+from lrml.estimators._spec import CHECKS, Parameters, check_reach, loss_scale, sums_suffice, with_constructor
 from lrml.estimators._splits import (
     Folds,
     FoldSums,
@@ -267,7 +267,10 @@ class SearchModel(LowRankModel):
         usual = DEFAULT_THETAS if closed else ROW_THETAS
         thetas = params.thetas or resolve_counts("theta", usual, 0, data.model_shape)
         shares = ROW_SHARES if not closed else GRID_SHARES if is_grid else FIRST_SHARES
-        first = partial(usual_ridges, judge, params, shares)
+
+        def first() -> list[float]:
+            return ridges_leaving(judge.spectrum, shares, loss_scale(data, params))
+
         if is_grid:
             judge.judge(self._grid(params, thetas, first))
             return Contest(judge)

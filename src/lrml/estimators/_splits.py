@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state
 from lrml._shown import shown
 from lrml.blocks import RowBlock
 from lrml.core import checks as check
-from lrml.core.arrays import Array, dense, is_sparse, namespace, take, to_host
+from lrml.core.arrays import dense, is_sparse, namespace, take, to_host
 from lrml.core.coordinates import road_of
 from lrml.core.moments import Statistics
 from lrml.core.rows import Rows, Schema
@@ -164,22 +164,23 @@ def random_folds(data: Rows, n_folds: int, random_state: Any) -> list[Split]:
 
 
 def training_part(data: Rows, split: Split) -> Rows:
-    """Return the rows to fit on, their moments by subtracting those of the held-out rows, if possible."""
+    """Return the rows to fit on, or their moments by subtracting those of the held-out rows, if possible."""
     if split.is_leave_one_out:
         return data
     if isinstance(data, SampledRows) and split.fold is not None:
         return replace(data, sums=data.without(split.fold))
-    part, n_rows = data.some(split.train), data.X.shape[0]
-    left_out = split.test if split.left_out is None else split.left_out
+    (n_rows, d, _), left_out = data.shape, split.test if split.left_out is None else split.left_out
     counts = np.bincount(split.train, minlength=n_rows) + np.bincount(left_out, minlength=n_rows)
-    if road_of(part) != "primal" or not (counts == 1).all():  # the held-out rows are not all others
-        return part
-    seen = (part.positive_counts > 0) | (data.schema.targets == "real")
-    return replace(part, sums=_difference(data.statistics, data.some(left_out).statistics, seen))
+    found = None
+    if (counts == 1).all() and road_of(data) == "primal" and len(split.train) >= d:
+        found = _without(data, left_out)
+    return data.some(split.train) if found is None else found
 
 
-def _difference(total: Statistics, part: Statistics, seen: Array) -> Statistics | None:
-    """Subtract a part; return None if it weighs nothing, or if the rest would be lost in rounding."""
+def _without(data: Rows, left_out: _Rows) -> Rows | None:
+    """Return the moments of the other rows; None if these weigh nothing, or would be lost in rounding."""
+    held_out, total = data.some(left_out), data.statistics
+    part = held_out.statistics
     if part.weight == 0 or total.weight > _MOST_CANCELLED * (total.weight - part.weight):
         return None
     rest = total - part
@@ -188,7 +189,9 @@ def _difference(total: Statistics, part: Statistics, seen: Array) -> Statistics 
     if bool(xp.any(squares > _MOST_CANCELLED * left)):  # of any feature, whatever the units of the others
         return None
     # For a label without positive examples a subtraction leaves rounding noise; it must count as unseen.
-    return replace(rest, y_mean=xp.where(seen, rest.y_mean, 0.0), xy=xp.where(seen, rest.xy, 0.0))
+    seen = (data.positive_counts > held_out.positive_counts) | (data.schema.targets == "real")
+    rest = replace(rest, y_mean=xp.where(seen, rest.y_mean, 0.0), xy=xp.where(seen, rest.xy, 0.0))
+    return Rows.of_sums(rest, data.schema)
 
 
 # Sums of folds over blocks
