@@ -122,7 +122,7 @@ def test_nominal_attributes_become_columns_of_zeros_and_ones(read, rows):
 @pytest.mark.parametrize("domain", ["no,yes", "1,0", "0,1,2"])
 def test_a_label_is_0_or_1_and_an_omitted_one_is_0(read, domain):
     text = f"@attribute a numeric\n@attribute l {{{domain}}}\n@data\n"
-    with pytest.raises(DatasetFormatError, match="line 2: .*'l'"):
+    with pytest.raises(DatasetFormatError, match=r"line 2: .*'l'"):
         read(text + "{0 1}\n", labels=-1)
     if domain == "1,0":
         assert_array_equal(read(text + "1,0\n2,1\n", labels=-1).Y, [[0], [1]])

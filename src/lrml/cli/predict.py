@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,14 +87,13 @@ def predict(
         tell = None if output is None else tell_progress
         for found, *_ in rows.answers(lambda model, X: Prediction.of(model, X, k), tell):
             told = found.scores if found.probabilities is None else found.probabilities
-            reached = told >= (-float("inf") if threshold is None else threshold)
-            reached = found.assigned if assigned and threshold is None else reached
-            records = []
-            for place, cells in enumerate(zip(range(len(told)), *map(next, kept), strict=True)):
-                tags, scores = (part[place][reached[place]].tolist() for part in (found.tags, told))
-                short = [float(f"{score:.7g}") for score in scores]
-                row = rows.n_done + place + 1
-                records.append(dict(zip(columns, (row, *cells[1:], tags, short), strict=True)))
+            reached = found.assigned if threshold is None else told >= threshold
+            parts = [part.tolist() for part in (found.tags, _seven_digits(told))]
+            if assigned or threshold is not None:
+                parts = [list(map(list, map(compress, part, reached.tolist()))) for part in parts]
+            numbers = range(rows.n_done + 1, rows.n_done + 1 + len(told))
+            cells = zip(numbers, *map(next, kept), *parts, strict=True)
+            records = [dict(zip(columns, row, strict=True)) for row in cells]
             if output is not None:
                 out.write(records)
                 continue
@@ -106,6 +106,14 @@ def predict(
         return None
     document = {"wrote": output, "rows": rows.n_done, "notes": rows.notes()}
     return document, f"wrote {output}: {counted(rows.n_done, 'row')}"
+
+
+def _seven_digits(scores: Any) -> Any:
+    """Round to the significant digits that coefficients in single precision have."""
+    import numpy as np
+
+    scale = 10.0 ** (6 - np.floor(np.log10(np.maximum(np.abs(scores), 1e-9))))
+    return np.round(scores * scale) / scale
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -200,7 +200,8 @@ class RecordWriter:
             raise ValueError(f"{os.fspath(path)!r} is none of {ends}, which hold rows. Choose another name.")
         delimiter = delimiter or ("\t" if suffix == ".tsv" else ",")
         self._path, self._columns, self._kind, self._k = path, list(columns), kind, k
-        self._dialect: Any = {"delimiter": delimiter, "quoting": quoting}
+        self._buffer = io.StringIO(newline="")
+        self._line_of_csv = csv.writer(self._buffer, delimiter=delimiter, quoting=quoting)
         self._has_header, self._stack = header and kind == "csv", ExitStack()
 
     def __enter__(self) -> Self:
@@ -249,6 +250,8 @@ class RecordWriter:
 
     def _row(self, cells: Iterable[Any]) -> str:
         """Return a row of CSV with one line end, and quotes around lone carriage returns."""
-        line = io.StringIO(newline="")
-        csv.writer(line, **self._dialect).writerow(cells)
-        return f"{line.getvalue()[:-2]}\n"
+        self._line_of_csv.writerow(cells)
+        line = self._buffer.getvalue()
+        self._buffer.seek(0)
+        self._buffer.truncate()
+        return f"{line[:-2]}\n"
