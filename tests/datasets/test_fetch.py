@@ -59,7 +59,7 @@ def places(tmp_path, monkeypatch, toy_files, server):
         for name, content in ((name, toy_files[name]) for name in NAMES)
     ]
     entry = {"domain": "toys", "citation": "Someone (2000).", "source": "Somewhere r", "files": files}
-    monkeypatch.setattr(_fetch, "mulan_entries", lambda: {"toy": entry})
+    monkeypatch.setattr(_fetch, "mulan_entries", lambda real=False: {} if real else {"toy": entry})
     monkeypatch.delenv("LRML_DATA_HOME", raising=False)
     monkeypatch.setenv("LRML_CACHE", str(tmp_path / "cache"))
     home, cache = tmp_path / "home" / "toy", tmp_path / "cache" / "mulan" / "toy"

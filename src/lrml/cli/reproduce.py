@@ -106,7 +106,7 @@ def _run(
     plan: Plan, target: str, out: str, jobs: int | None, device: str | None, quiet: bool, no_plots: bool
 ) -> int:
     from lrml._progress import progress
-    from lrml.datasets import fetch_mulan, fetch_multi_target, multi_target_entries
+    from lrml.datasets import fetch_mulan, fetch_multi_target, mulan_entries
     from lrml.report import needed
 
     folder = writable_folder(out)
@@ -114,7 +114,7 @@ def _run(
         needed(library, "paper")
     for name in plan.datasets:  # those that were asked for by name
         if not is_at_hand(name):
-            (fetch_multi_target if name in multi_target_entries() else fetch_mulan)(name)
+            (fetch_multi_target if name in mulan_entries(real=True) else fetch_mulan)(name)
     from lrml.paper import reproduce as run  # which imports pandas
 
     with progress(

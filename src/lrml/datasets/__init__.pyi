@@ -6,7 +6,6 @@ from ._fetch import (
     fetch_multi_target,
     load_yeast,
     mulan_entries,
-    multi_target_entries,
 )
 from ._lines import FORMATS, DatasetFormatError
 from ._roles import Roles
@@ -32,7 +31,6 @@ __all__ = [
     "load_yeast",
     "make_tagged_texts",
     "mulan_entries",
-    "multi_target_entries",
     "open_source",
     "read_dataset",
     "write_dataset",

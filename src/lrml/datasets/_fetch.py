@@ -20,29 +20,19 @@ EMBEDDED = "yeast"  # comes with this package
 
 
 @cache
-def mulan_entries() -> dict[str, dict[str, Any]]:
-    """Return the datasets that have names, from the registry of this package.
+def mulan_entries(*, real: bool = False) -> dict[str, dict[str, Any]]:
+    """Return the datasets that have names, with labels or with ``real`` targets, from a registry.
 
-    Of each: ``domain``, ``n_instances`` (of both parts), ``n_attributes``, ``n_labels``, ``n_train``,
+    Of each: ``domain``, ``n_instances`` (of all parts), ``n_attributes``, ``n_labels``, ``n_train``,
     ``citation``, ``source``, and ``files``, the training set, the test set and the label names, each with
-    ``name``, ``size``, ``sha256`` and ``url``.
+    ``name``, ``size``, ``sha256`` and ``url``. Regressions have one file.
     """
-    return _registered("mulan", ("train", "test", "labels"))
-
-
-def multi_target_entries() -> dict[str, dict[str, Any]]:
-    """Return Mulan's regressions with several targets, each of one file, as `mulan_entries`."""
-    return _registered("multi-target", ("whole",))
-
-
-@cache
-def _registered(kind: str, roles: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     text = resources.files("lrml.datasets").joinpath("registry.toml").read_text("utf-8")
-    registry = tomllib.loads(text)[kind]
+    registry = tomllib.loads(text)["multi-target" if real else "mulan"]
     origin, found = registry["source"], dict[str, dict[str, Any]](registry["datasets"])
     for name, entry in found.items():
         entry["source"] = "{host} {repository}, commit {commit}, {folder}/{name}".format(**origin, name=name)
-        entry["files"] = [entry.pop(role) for role in roles]
+        entry["files"] = [entry.pop(role) for role in (("whole",) if real else ("train", "test", "labels"))]
         for file in entry["files"]:
             file["url"] = origin["url"].format(**origin, name=name, file=file["name"])
     return found
@@ -108,7 +98,7 @@ def fetch_multi_target(
     from numpy.lib.recfunctions import structured_to_unstructured  # noqa: PLC0415
     from scipy.io.arff import loadarff  # noqa: PLC0415
 
-    entry = _entry(name, multi_target_entries())
+    entry = _entry(name, mulan_entries(real=True))
     (path,) = _verified(name, data_home, download)
     numbers = structured_to_unstructured(loadarff(path)[0])
     return numbers[:, : -entry["n_labels"]], numbers[:, -entry["n_labels"] :]
@@ -131,7 +121,7 @@ def _verified(name: str, data_home: str | os.PathLike[str] | None, download: boo
 
 
 def _entry(name: str, entries: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:
-    entries = entries or mulan_entries() | multi_target_entries()
+    entries = entries or mulan_entries() | mulan_entries(real=True)
     if name not in entries:
         raise ValueError(
             f"{name!r} is none of {', '.join(entries)}. {did_you_mean(name, entries)}Read the files of "

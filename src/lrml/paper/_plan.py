@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from lrml._version import __version__
-from lrml.datasets import dataset_status, mulan_entries, multi_target_entries
+from lrml.datasets import dataset_status, mulan_entries
 
 Cell: TypeAlias = dict[str, Any]
 Spec: TypeAlias = Mapping[str, Any]
@@ -110,7 +110,7 @@ def make_plan(
 
 def known_datasets() -> tuple[str, ...]:
     """Return the names of all datasets, the paper's first."""
-    return tuple(dict.fromkeys((*DATASETS, *mulan_entries(), *multi_target_entries(), PLANTED)))
+    return tuple(dict.fromkeys((*DATASETS, *mulan_entries(), *mulan_entries(real=True), PLANTED)))
 
 
 def _check_known(what: str, given: Sequence[str], known: Sequence[str]) -> None:
@@ -138,7 +138,7 @@ def _order(cell: Cell) -> tuple[Any, ...]:
 
 def is_at_hand(name: str) -> bool:
     """Whether a dataset can be read without a download."""
-    known = name in mulan_entries() or name in multi_target_entries()
+    known = name in mulan_entries() or name in mulan_entries(real=True)
     return name == EMBEDDED or not known or dataset_status(name)[0] in ("data home", "cache")
 
 
@@ -239,7 +239,7 @@ def _study(experiment: Spec, datasets: Sequence[str]) -> Iterator[Cell]:
         if dataset == PLANTED:
             part, size = "planted", (planted["n_targets"], planted["n_features"], planted["n_rows"])
         elif real:
-            entry = multi_target_entries()[dataset]
+            entry = mulan_entries(real=True)[dataset]
             part, size = "targets", (entry["n_labels"], entry["n_attributes"], entry["n_instances"])
         else:
             size = sizes(dataset)
