@@ -13,10 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, reduce
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
-
-if TYPE_CHECKING:
-    from lrml.datasets._dataset import Columns
+from typing import IO, Any, Self, TypeAlias
 
 Row: TypeAlias = tuple[int, bytes]  # number of the line, and its text
 
@@ -68,7 +65,7 @@ class FileReader:
     n_rows = 0
     bulk = 1000  # rows that are converted at a time where all are read
     roles: Any
-    known: Columns | None = None
+    known: Any = None
 
     def __init__(self, path: str | os.PathLike[str], roles: Any, **options: Any) -> None:
         self.path, self._asked, self.options = Path(path), roles, options
@@ -76,13 +73,12 @@ class FileReader:
         self.name = stem_of(path)
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> Any:
         """The names of the columns; a pass over the rows finds those that only all rows tell."""
         if self.known is not None:
             return self.known
         found, listed = (block.columns for block in self.blocks(self.bulk)), bool(self.roles.tags)
-        joined: Columns = reduce(lambda one, other: one.joined(other, listed=listed), found)
-        return joined
+        return reduce(lambda one, other: one.joined(other, listed=listed), found)
 
     def records(self) -> Iterator[Any]:
         """Yield the rows as the file has them."""
