@@ -61,6 +61,7 @@ test-oldest: $(OLDEST)/.test
 	$(ONE_THREAD) $(COMPILED) $(OLDEST)/bin/pytest -n auto --dist worksteal $(OLD_WARNINGS)
 
 docs: $(DOCS)/.docs
+	rm -rf docs/api docs/commands
 	$(ONE_THREAD) $(DOCS)/bin/python -m sphinx --fail-on-warning --keep-going --jobs auto -b html docs build/site
 
 dist-test: $(RELEASE)/.release

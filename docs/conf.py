@@ -63,13 +63,25 @@ sphinx_gallery_conf = {
 }
 
 _PAGE = re.compile(r"`{0,2}docs/(\w+)\.md`{0,2}")
+_LITERAL = re.compile(r"(``.*?``|`[^`]*`_{0,2})")
+_MARKUP = re.compile(r"(?<=\w)_(?!\w)|\|")  # coef_ would be a link, |w| a substitution
 
 
-def link_pages(app, what, name, obj, options, lines):
-    """Make links of the pages that docstrings name."""
-    lines[:] = [_PAGE.sub(r":doc:`/\1`", line) for line in lines]
+def made_readable(app, what, name, obj, options, lines):
+    """Make links of the pages that docstrings name, and leave their mathematics as it is."""
+    indent = None  # of the line that begins a literal block
+    for number, line in enumerate(lines):
+        depth = len(line) - len(line.lstrip())
+        if indent is not None and (not line.strip() or depth > indent):
+            continue
+        indent = depth if line.rstrip().endswith("::") else None
+        if line.lstrip().startswith((">>>", "...", "..", ":")):
+            continue
+        parts = _LITERAL.split(_PAGE.sub(r":doc:`/\1`", line))
+        parts[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+        lines[number] = "".join(parts)
 
 
 def setup(app):
     """Register what this file adds."""
-    app.connect("autodoc-process-docstring", link_pages)
+    app.connect("autodoc-process-docstring", made_readable)

@@ -47,6 +47,52 @@ def test_the_page_about_gpus_runs_on_a_cpu() -> None:
     assert names["home"].score(*load_yeast().train) == pytest.approx(there)
 
 
+MODULES = [
+    *("blocks", "completion", "datasets", "engines.dask", "evaluation", "inspection", "metrics"),
+    *("model_selection", "penalties", "theory", "thresholds"),
+]
+
+
+@pytest.mark.parametrize("module", ["lrml", *(f"lrml.{name}" for name in MODULES)])
+def test_the_reference_lists_every_public_name(module: str) -> None:
+    if "dask" in module:
+        pytest.importorskip("distributed")
+    listed: set[str] = set()
+    for page in (ROOT / "docs").glob("api*.md"):
+        for part in page.read_text("utf-8").split(".. currentmodule:: ")[1:]:
+            name, *lines = part.partition("```")[0].splitlines()
+            if name == module:
+                listed |= {line.strip() for line in lines if re.fullmatch(r"   \w+", line)}
+    library = import_module(module)
+    public = {name for name in library.__all__ if callable(getattr(library, name))}
+    assert listed == public
+
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that hosts of repositories and the site make of the headings of a page."""
+    titles = [re.sub(r"[^\w\s-]", "", title.lower()) for title in _HEADING.findall(page.read_text("utf-8"))]
+    return {re.sub(r"\s", "-", title.strip()) for title in titles}
+
+
+@pytest.mark.parametrize(
+    "page", [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in _LINK.findall(page.read_text("utf-8")):
+        path, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if path.startswith("gallery/"):  # made of an example
+            target = ROOT / "examples" / f"{Path(path).stem}.py"
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
 PAGES = [
     page
     for page in ("README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
