@@ -299,7 +299,8 @@ def low_rank_gain(X: Any, Y: Any, *, search: Any = None, random_state: Any = 0) 
 
 
 def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    known = [*about, ("Estimator", found.constructor), ("Fitted", "; ".join(in_words(found.fitted)))]
+    told = in_words(found.fitted)
+    known = [*about, ("Estimator", found.constructor), ("Fitted", "; ".join(told))]
     known.append(("Objective", f"{found.objective:.6g}"))
     if found.theta is not None:
         beyond = max(0, len(found.singular_values) - found.theta)
@@ -310,7 +311,7 @@ def _page(found: ModelDescription, title: str, about: Sequence[tuple[str, str]])
     trouble = [] if found.fitted["converged"] else [f"The fit did not converge: {found.fitted['status']}"]
     without = found.chosen or not found.singular_values
     figures = [*([] if without else [_spectrum_figure(found)]), *_features_figure(found)]
-    return page(title, trouble, figures, tables, known)
+    return page(title, [f"{'; '.join(told[:2])}.", *trouble], figures, tables, known)
 
 
 def _label_tables(found: ModelDescription) -> list[dict[str, Any]]:

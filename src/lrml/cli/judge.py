@@ -192,7 +192,7 @@ def inspect(
         for key in ("data", "rows", "seconds")
         if key in training
     ]
-    about += [("Singular values", f"{spectrum}{', …' if len(sigma) > _N_VALUES else ''}")]
+    about += [("Singular values", f"{spectrum}{', …' if len(sigma) > _N_VALUES else ''}")] if sigma else []
     page = found.summary(f"What {model} has learnt", about=about)
     document = {"model": model, "training": training, **found.as_dict()}
     return document, *_parts(page, html, *(table["id"] for table in page["tables"]))
