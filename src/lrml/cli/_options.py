@@ -11,7 +11,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,7 @@ Table: TypeAlias = Mapping[str, Any]
 """Options by name, of which a command gets a dict of those that were given."""
 
 
-def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+def one_of(choices: Collection[str]) -> Callable[[str], str]:
     """Return the parser of an option that takes one of the choices."""
 
     def parse(text: str) -> str:

@@ -50,7 +50,7 @@ class RowsForModel:
 
         inner = inner_model(model, "lrml")
         texts, first = inner.reads_texts, (*inner.steps, inner.model)[0]
-        self.remarks, self.n_done = list[str](), 0
+        self.n_done = 0
         self.inner = inner.unnamed()  # columns are put in order here
         kept = Roles.of({**summary.get("reading", {}), "kind": "text" if texts else "numbers"})
         source = self._opened(data.with_defaults({"rows": _ROWS}), kept, labelled)
@@ -70,27 +70,18 @@ class RowsForModel:
         self.aligned = self.source.aligned(Columns(features, labels))
 
     def _opened(self, data: Data, kept: Any, labelled: bool) -> Any:
-        """Open the data as that of training, else with other cells, or, for texts, with other columns."""
-        from lrml.datasets import DatasetFormatError, Roles
+        """Open the data as that of training, or, where a table has other marks between cells, by its own."""
+        from lrml.datasets import DatasetFormatError
 
-        options = {} if data.name in mulan_entries() else {"unlabelled": not labelled}
-        ways = [kept]
+        options: dict[str, Any] = {} if data.name in mulan_entries() else {"unlabelled": not labelled}
         if kept.kind == "text" and data.reading.keys() & {"text", "tags"}:
-            ways = [None]
-        elif kept.text:
-            ways += [replace(kept, delimiter=None, tag_separator=None), Roles(kind="text")]
-        for number, roles in enumerate(ways):
-            try:
-                source = data.open(roles, **options)
-            except DatasetFormatError:
-                if number == len(ways) - 1:
-                    raise
-            else:
-                break
-        if number == 2:
-            names, there = (shown(", ".join(one.text)) for one in (kept, source.roles))
-            self.remarks.append(f"there is no column {names} as in training, so {there} is read")
-        return source
+            return data.open(**options)
+        try:
+            return data.open(kept, **options)
+        except DatasetFormatError:
+            if not kept.text:
+                raise
+            return data.open(replace(kept, delimiter=None, tag_separator=None), **options)
 
     def answers(
         self, method: Callable[[Any, Any], Any], tell: Callable[[str], None] | None = None
@@ -111,7 +102,7 @@ class RowsForModel:
 
     def notes(self) -> list[str]:
         """Say what was left out, once all blocks are read."""
-        lines = list(self.remarks)
+        lines = []
         for what, unknown in self.aligned.unknown.items():
             if unknown:
                 first = ", ".join(shown(name) for name in list(unknown)[:3])

@@ -21,11 +21,12 @@ from lrml.cli._options import (
     check_output,
     command,
     names,
+    one_of,
     option,
     tell_progress,
 )
 from lrml.cli._rows import RowsForModel, opened
-from lrml.cli.learn import METHODS, Recipe, Training, check_method
+from lrml.cli.learn import METHODS, Recipe, Training
 
 _METHODS = f"Methods with commas between them, of {', '.join(METHODS)}."
 _EQUAL = "Loss of all methods: squared, logistic or squared_hinge."
@@ -86,7 +87,7 @@ def evaluate(
 
 
 def _methods(text: str) -> list[str]:
-    found = [check_method(name) for name in names(text)]
+    found = [*map(one_of(METHODS), names(text))]
     if len(set(found)) < 2 or len(set(found)) < len(found):
         raise ValueError(f"--methods {text!r} does not name two or more different methods. Add another.")
     return found

@@ -22,6 +22,7 @@ from lrml.cli._options import (
     advise,
     check_output,
     command,
+    one_of,
     table_of,
     tell_progress,
 )
@@ -202,16 +203,6 @@ def _draw(search: Any, path: str) -> None:
 # What to fit
 
 
-def check_method(name: Any) -> str:
-    """Return the name of a method; refuse others."""
-    if name not in METHODS:
-        raise ValueError(
-            f"There is no method {shown(name)}, only {', '.join(METHODS)}. {did_you_mean(name, METHODS)}"
-            "Check the spelling."
-        )
-    return str(name)
-
-
 @dataclass(frozen=True)
 class Recipe:
     """A method of the family, with the parameters that were given."""
@@ -226,7 +217,7 @@ class Recipe:
         """Return what options and a configuration file say together; options take precedence."""
         options = dict(given)
         said = _read_config(options.pop("config")) if "config" in options else {}
-        method = check_method(options.pop("method", said.get("method", "lrml")))
+        method = one_of(METHODS)(options.pop("method", said.get("method", "lrml")))
         model, text, data = (said.get(name, {}) for name in _SECTIONS)
         return cls(method, model | options, text, data)
 

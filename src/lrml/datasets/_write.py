@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Self
 from xml.sax.saxutils import quoteattr
@@ -94,11 +94,12 @@ def _rows(dataset: Dataset, Y: Any) -> Iterator[tuple[list[tuple[int, float]], l
 
 
 def _entries(matrix: Any) -> Iterator[list[tuple[int, float]]]:
-    """Yield column and value of the entries of each row."""
-    matrix = sparse.csr_array(matrix)
-    for start, stop in pairwise(matrix.indptr.tolist()):
-        cells = zip(matrix.indices[start:stop].tolist(), matrix.data[start:stop].tolist(), strict=True)
-        yield sorted((column, value) for column, value in cells if value != 0)
+    """Yield column and value of the entries of each row, in order."""
+    cells = sparse.csr_array(matrix, copy=True)
+    cells.eliminate_zeros()
+    cells.sort_indices()
+    rows = cells.tolil()
+    return (list(zip(*row, strict=True)) for row in zip(rows.rows, rows.data, strict=True))
 
 
 def _number(value: float) -> str:
