@@ -68,6 +68,13 @@ def test_the_reference_lists_every_public_name(module: str) -> None:
     assert listed == public
 
 
+def test_every_name_of_the_library_has_an_example() -> None:
+    """Examples of docstrings run as doctests; that of `save` loads."""
+    library = import_module("lrml")
+    names = {name: getattr(library, name) for name in library.__all__ if name != "load"}
+    assert not [name for name, one in names.items() if callable(one) and ">>>" not in (one.__doc__ or "")]
+
+
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 

@@ -123,6 +123,11 @@ class LowRankDisplay(_Display):
     """Whether low rank pays: the spectrum of the predictions above its noise, and the gain over ridge.
 
     ``found`` is what `lrml.inspection.low_rank_gain` returns, and ``name`` what to call the data.
+
+    >>> from lrml.datasets import load_yeast
+    >>> from lrml.inspection import low_rank_gain
+    >>> LowRankDisplay(low_rank_gain(*load_yeast().train, random_state=0)).plot().ax_.get_xlabel()
+    'index j'
     """
 
     def __init__(self, found: Any, *, name: str | None = None) -> None:
@@ -164,6 +169,11 @@ class ConvergenceDisplay(_Display):
     ``tol`` limits where the solver has one.
 
     ``history`` is that of a model, and ``name`` what to call it in the title.
+
+    >>> from lrml import LRML
+    >>> from lrml.datasets import load_yeast
+    >>> ConvergenceDisplay.from_estimator(LRML(3, 30.0).fit(*load_yeast().train)).ax_.get_xlabel()
+    'iteration'
     """
 
     def __init__(self, history: Mapping[str, npt.ArrayLike], *, name: str | None = None) -> None:
@@ -213,6 +223,12 @@ class PathDisplay(_Display):
 
     ``results`` and ``best_params`` are ``cv_results_`` and ``best_params_`` of a search, and ``name`` what to
     call it in the title.
+
+    >>> from lrml import LRMLCV
+    >>> from lrml.datasets import load_yeast
+    >>> search = LRMLCV(thetas=[0, 3], alphas=[1, 10], random_state=0).fit(*load_yeast().train)
+    >>> PathDisplay.from_estimator(search).ax_.get_xlabel()
+    'alpha'
     """
 
     def __init__(

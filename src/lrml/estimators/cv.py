@@ -124,6 +124,13 @@ class MLTraceCV(LabelModel, SearchModel):
         its space is "predictions".
     alphas, ridges, gammas, cv, scoring, rule, random_state, verbose
         As in `LRMLCV`; ``ridges=0`` is the method as published.
+
+    Examples
+    --------
+    >>> from lrml import MLTraceCV
+    >>> from lrml.datasets import load_yeast
+    >>> MLTraceCV(alphas=[1, 10, 100], random_state=0).fit(*load_yeast().train).best_params_["alpha"]
+    10.0
     """
 
     _: KW_ONLY
@@ -153,6 +160,13 @@ class MLFroCV(LabelModel, SearchModel):
         those that leave 60, 40 and 20 %, times the curvature of the loss relative to squares.
     gammas, cv, scoring, rule, random_state, verbose
         As in `LRMLCV`.
+
+    Examples
+    --------
+    >>> from lrml import MLFroCV
+    >>> from lrml.datasets import load_yeast
+    >>> MLFroCV(alphas=[0.1, 1, 10], random_state=0).fit(*load_yeast().train).best_params_
+    {'alpha': 10.0}
     """
 
     _: KW_ONLY
@@ -188,6 +202,13 @@ class LEMLCV(LabelModel, SearchModel):
         By default a search; only 0 if alphas are given.
     cv, scoring, rule, random_state, verbose
         As in `LRMLCV`.
+
+    Examples
+    --------
+    >>> from lrml import LEMLCV
+    >>> from lrml.datasets import load_yeast
+    >>> LEMLCV(ranks=[2, 8], random_state=0).fit(*load_yeast().train).rank_
+    8
     """
 
     _: KW_ONLY
@@ -220,6 +241,13 @@ class CPLSTCV(LabelModel, SearchModel):
         Those allowed, as in `CPLST`; by default all.
     ridges, gammas, cv, scoring, rule, random_state, verbose
         As in `LRMLCV`.
+
+    Examples
+    --------
+    >>> from lrml import CPLSTCV
+    >>> from lrml.datasets import load_yeast
+    >>> CPLSTCV(ranks=[1, 3], ridges=10.0, random_state=0).fit(*load_yeast().train).best_params_
+    {'rank': 3, 'ridge': 10.0}
     """
 
     _: KW_ONLY
