@@ -105,6 +105,11 @@ def test_unknown_cells_do_not_count(kind):
     np.testing.assert_array_equal(one.probability(S), other.probability(S))
 
 
+def test_nothing_known_is_nothing_to_calibrate_by():
+    with pytest.raises(ValueError, match=r"^calibrate='sigmoid' .*no known label"):
+        Calibration.of(np.ones((3, 2)), np.zeros((3, 2)), np.zeros((3, 2), dtype=bool), "sigmoid")
+
+
 @each_kind
 @pytest.mark.parametrize("label", [0, 1], ids=["none", "all"])
 def test_labels_that_all_rows_have_or_none_has(kind, label):

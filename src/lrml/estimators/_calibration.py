@@ -60,6 +60,8 @@ class Calibration:
     @classmethod
     def of(cls, Y: npt.NDArray[Any], S: npt.NDArray[Any], known: Any, method: str) -> Self:
         """Fit to labels and scores of unseen rows, n × L on the host, of which the known cells count."""
+        if known is not None and not known.any():
+            raise ValueError(f"calibrate={method!r} finds no known label in the rows left out. Leave it out.")
         scores, counts, positive = _binned(Y == 1, S, known, _BINS[method])
         pooled = positive.sum(axis=0), counts.sum(axis=0)
         middle = np.sum(counts * scores, axis=0) / pooled[1]
@@ -99,10 +101,11 @@ def _binned(
     Y: npt.NDArray[np.bool_], S: npt.NDArray[Any], known: Any, n_bins: int
 ) -> tuple[_Floats, _Floats, _Floats]:
     """Return, for each label and bin, the mean score, and how many cells there are and are positive."""
-    S = S.astype(np.float64, copy=False)
-    samples = (S, S[Y]) if known is None else (S[known], S[Y & known])
+    some = slice(None, None, max(1, S.size // _MOST_COUNTS))  # of very many rows, enough for quantiles
+    samples = (S[some], S[Y]) if known is None else (S[some][known[some]], S[Y & known])
     shares = np.linspace(0.0, 1.0, max(2, min(n_bins, _MOST_COUNTS // S.shape[1])) + 1)[1:-1]
-    edges = np.unique(np.concatenate([np.quantile(part, shares) for part in samples if part.size]))
+    ends = [np.quantile(part, shares) for part in samples if part.size]
+    edges = np.unique(np.concatenate([np.empty(0), *ends]))
     shape = S.shape[1], len(edges) + 1
     sums, counts, positive = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for label in range(shape[0]):
