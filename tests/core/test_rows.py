@@ -99,10 +99,10 @@ def test_blocks_do_not_matter(loss, rows_at_once, form, monkeypatch):
     X, Y, known, w = arrays()
     rows = Rows(form(X), form(Y * known), Mask(form(known)), w)
     whole = RowProblem(rows, loss)
-    assert len(list(rows.map(lambda block: block.rows))) == 1
+    assert len(list(rows.map(lambda block: block.X))) == 1
     monkeypatch.setattr(rows_module, "_BLOCK_SCORES", 3 * rows_at_once)
     monkeypatch.setattr(rows_module, "_LEAST_ROWS", 1)
-    assert len(list(rows.map(lambda block: block.rows))) == -(-14 // rows_at_once)
+    assert len(list(rows.map(lambda block: block.X))) == -(-14 // rows_at_once)
     parts = RowProblem(rows, loss)
     V = some_point(whole)
     one, other = whole.evaluate(V), parts.evaluate(V)

@@ -45,7 +45,7 @@ def rows_in(place, *, mask=None, weighted=False, dtype=np.float64, d=D):
 def test_solution_is_that_of_numpy(loss, mask, weighted, fit_intercept, d, theta, blocks, place, monkeypatch):
     def solved(where):
         rows = rows_in(where, mask=mask, weighted=weighted, d=d)
-        assert len(list(rows.map(lambda block: block.rows))) == (1 if where.is_host else blocks)
+        assert len(list(rows.map(lambda block: block.X))) == (1 if where.is_host else blocks)
         problem = RowProblem(rows, LOSSES[loss], 0.2, fit_intercept=fit_intercept)
         return problem, solve_rows(problem, TailSum(theta, 3.0), tol=1e-6)
 

@@ -190,7 +190,6 @@ class Block:
     A factor is the weight of an entry, 0 where a label is not known; None stands for ones.
     """
 
-    rows: slice
     X: Matrix
     Y: Array
     factors: Array | None
@@ -228,7 +227,7 @@ class Rows:
     only_sums: bool = False  # whether X and Y are a sample of the rows, or none of them
     only_exact: bool = False  # whether a subspace will not do
     home: Place = cast(Any, None)  # noqa: RUF009  # where X came from and the model goes
-    given: Any = None  # X at home, if it was moved
+    given: Any = None  # X as it was given, perhaps sparse, at home, if it was moved
     n_passes: ClassVar[Any] = None  # how often rows were read that are not in memory
     cache: dict[Any, tuple[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
@@ -272,11 +271,6 @@ class Rows:
     def model_dtype(self) -> np.dtype[Any]:
         """Type of a model's numbers: that of X, but dual coefficients may be large and cancel each other."""
         return self.schema.dtype if self.kernel is None else np.dtype(np.float64)
-
-    @property
-    def given_rows(self) -> Any:
-        """X as it was given, perhaps sparse, where the model will live."""
-        return self.X if self.given is None else self.given
 
     @property
     def total_weight(self) -> float:
@@ -459,7 +453,7 @@ class Rows:
         if self.weights is not None:
             weights = self.place.asarray(self.weights[rows], self.dtype)[:, None]
             factors = weights if factors is None else factors * weights
-        return Block(rows, X, dense_block(self.Y, rows, self.dtype), factors)
+        return Block(X, dense_block(self.Y, rows, self.dtype), factors)
 
     @property
     def label_squares(self) -> Array:

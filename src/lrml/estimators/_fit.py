@@ -127,6 +127,7 @@ def _reported(spec: Spec) -> Iterator[Callback | None]:
 
 def record(rows: Rows, spec: Spec, outcome: SolverResult, model: Model, unseen: Array, **more: Any) -> Fitted:
     """Return the record of a fit, in the type of X and where X came from."""
+    X = rows.X if rows.given is None else rows.given
     home, dtype, kernel, (factors, intercept) = rows.home, rows.model_dtype, rows.kernel, model
     return Fitted(
         schema=rows.schema,
@@ -141,7 +142,11 @@ def record(rows: Rows, spec: Spec, outcome: SolverResult, model: Model, unseen: 
         n_iter=outcome.n_iter,
         history=outcome.history.as_dict(),
         kernel=kernel,
-        X_fit=None if kernel is None or kernel.is_precomputed else rows.given_rows,
+        X_fit=None
+        if kernel is None or kernel.is_precomputed
+        else rows.X
+        if rows.given is None
+        else rows.given,
         theta=spec.theta,  # type: ignore[arg-type]  # a number by now
         alpha=None if spec.given else spec.alpha,
         space=None if spec.is_bare else spec.space,

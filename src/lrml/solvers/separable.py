@@ -259,7 +259,7 @@ class SeparableProblem:
             known = _columns(self.pattern, places, self.dtype)
             known = known if rows.mask.marks_known else 1.0 - known
             factors = known if factors is None else known * factors
-        return Block(slice(None), None, _columns(self.Y, places, self.dtype), factors)
+        return Block(None, _columns(self.Y, places, self.dtype), factors)
 
     def advance(self, labels: _Labels, tol: float, some: _Places, *, begin: bool) -> None:
         """Evaluate some labels where they are, then take a Newton step with those whose gap is above tol.
