@@ -142,11 +142,7 @@ def record(rows: Rows, spec: Spec, outcome: SolverResult, model: Model, unseen: 
         n_iter=outcome.n_iter,
         history=outcome.history.as_dict(),
         kernel=kernel,
-        X_fit=None
-        if kernel is None or kernel.is_precomputed
-        else rows.X
-        if rows.given is None
-        else rows.given,
+        X_fit=None if kernel is None or kernel.is_precomputed else X,
         theta=spec.theta,  # type: ignore[arg-type]  # a number by now
         alpha=None if spec.given else spec.alpha,
         space=None if spec.is_bare else spec.space,
