@@ -1,15 +1,18 @@
 """One-vs-rest models of very many labels in bounded memory: labels in blocks, pruned as they are fitted.
 
     python benchmarks/pruning.py [--rows 200000] [--features 100000] [--labels 100000] [--weights 10000000]
+                                 [--losses squared squared_hinge] [--minutes 60]
 
 A row has two to four labels, whose frequencies follow a power law, and words: three of the five of each of
 its labels, and ten by another power law. Printed are seconds, the peak of memory, and precision on 2,000
-further rows, beside that of the most frequent labels.
+further rows, beside that of the most frequent labels. Every block of labels takes the same memory; after
+``--minutes`` no further one begins, and "labels" says how many were done. Labels come from rare to frequent.
 """
 
 from __future__ import annotations
 
 import resource
+from functools import partial
 from time import perf_counter, process_time
 from typing import Any
 
@@ -49,6 +52,11 @@ def drawn(rows: int, features: int, labels: int) -> tuple[sp.csr_array, sp.csr_a
     return X.astype(np.float32), Y.astype(np.int8)
 
 
+def stop_after(end: float, info: Any) -> bool:
+    """Return whether the time is over."""
+    return perf_counter() > end
+
+
 def main() -> None:
     made = parser(__doc__, "pruning.json")
     for name, usual in (
@@ -60,23 +68,39 @@ def main() -> None:
         made.add_argument(f"--{name}", type=int, default=usual)
     made.add_argument("--losses", nargs="+", default=["squared"], choices=["squared", "squared_hinge"])
     made.add_argument("--alpha", type=float, default=1.0)
+    made.add_argument("--minutes", type=float, default=60.0, help="for each loss")
     options = made.parse_args()
     X, Y = drawn(options.rows + N_TEST, options.features, options.labels)
     test = slice(options.rows, None)
     frequent = np.asarray(Y[: options.rows].sum(axis=0)).ravel()
     usual = Y[test][:, np.argsort(-frequent)[:5]].sum() / (5 * N_TEST)
-    columns = ("loss", "wall s", "CPU s", "peak GB", "weights", "MB", "P@1", "P@3", "P@5", "P@5 of frequent")
+    columns = (
+        "loss",
+        "wall s",
+        "CPU s",
+        "peak GB",
+        "labels",
+        "weights",
+        "MB",
+        "P@1",
+        "P@3",
+        "P@5",
+        "P@5 of frequent",
+    )
     print(head(columns))
     records: list[dict[str, Any]] = []
     for loss in options.losses:
         clock, cpu = perf_counter(), process_time()
-        model = MLFro(options.alpha, loss=loss, prune=options.weights, tol=1e-3)
+        end = clock + 60.0 * options.minutes
+        stop = partial(stop_after, end)
+        model = MLFro(options.alpha, loss=loss, prune=options.weights, tol=1e-3, callback=stop)
         model.fit(X[: options.rows], Y[: options.rows])
         spent = perf_counter() - clock, process_time() - cpu
         best = np.asarray(model.predict_top_k(X[test], 5).labels)
         hits = np.asarray(Y[test].todense())[np.arange(N_TEST)[:, None], best] > 0
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        values = [*spent, peak, model.n_weights_, model.nbytes_ / 1e6]
+        done = np.unique(model.coef_.nonzero()[0]).size
+        values = [*spent, peak, done, model.n_weights_, model.nbytes_ / 1e6]
         found = [loss, *values, *(hits[:, :k].mean() for k in (1, 3, 5)), usual]
         record = dict(zip(columns, found, strict=True))
         print(line(record.values()), flush=True)

@@ -15,6 +15,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 import lrml
 from cli.programs import TOPICS, program, tagged_texts, write_csv
+from lrml.cli.learn import Recipe
 from lrml.datasets import FORMATS, load_yeast
 from lrml.metrics import label_ranking_average_precision
 from lrml.storage import read_header
@@ -78,6 +79,34 @@ def test_a_configuration_file_and_options_that_override_it(folder, call):
     model = lrml.load(folder / "c.lrml")
     assert (type(model.model_).__name__, model.model_.alpha) == ("MLFro", 2.0)
     assert model.vectorizer_.get_params()["ngram_range"] == (1, 1)
+
+
+def test_a_pruned_model_says_how_many_weights_it_keeps(folder, call, tmp_path):
+    small, whole = tmp_path / "small.lrml", tmp_path / "whole.lrml"
+    said, _ = call("fit", folder / "train.csv", "-o", small, "--prune", 50, "--json")
+    model = lrml.load(small).model_
+    assert said["weights"] == model.coef_.nnz == 50
+    assert said["bytes"] == small.stat().st_size
+    call("fit", folder / "train.csv", "-o", whole, "--prune", "none")
+    assert lrml.load(whole).prune is None
+    rows, _ = call("predict", small, folder / "new.csv", "--json", "-k", 1)
+    assert len(rows) == 30
+
+
+@pytest.mark.parametrize(
+    ("given", "loss", "alphas"),
+    [
+        ({}, "squared_hinge", 0.0),
+        ({"loss": "logistic"}, "logistic", 0.0),
+        ({"loss": "squared"}, "squared", None),
+        ({"rule": "smallest"}, "squared_hinge", None),
+        ({"thetas": [0]}, "squared_hinge", None),
+    ],
+)
+def test_what_is_asked_for_frees_the_penalty_for_many_texts_too(given, loss, alphas):
+    recipe = Recipe.of(given)
+    search = recipe.estimator(search=True, n_texts=10_000, seed=0, verbose=False).model
+    assert (search.estimator.loss, search.alphas) == (loss, alphas)
 
 
 def test_every_format_can_be_named(folder, call):

@@ -366,13 +366,17 @@ def solve_separable(
     of them, and there are no factors.
     """
     (n, d, n_labels), design = problem.rows.shape, problem.design
-    W, intercept = np.empty((d, 0 if keep else n_labels), dtype=problem.dtype), np.empty(n_labels)
-    run, cold, first_slope = Recorder(callback), start is None, 0.0
-    before = np.zeros(3)  # objective, gap and squared slope of earlier groups
+    W = np.empty((d, 0 if keep else n_labels), dtype=problem.dtype)
+    constants = best_constants(problem.loss, *problem.rows.label_totals)  # of labels that are never begun
+    intercept = np.array(constants) if problem.fit_intercept else np.zeros(n_labels)
+    # Objective, gap and squared slope of earlier groups.
+    run, cold, first_slope, before = Recorder(callback), start is None, 0.0, np.zeros(3)
     # Labels of the same frequency take as many steps.
     order = np.argsort(problem.rows.label_totals[1], kind="stable")
     width = max(1, _SCORES_IN_WORK // n)
     for first in range(0, n_labels, width):
+        if keep is not None and run.status is Status.STOPPED:
+            break
         labels = problem.begin(order[first : first + width], start)
         active = np.arange(len(labels.places))
         count = 0
