@@ -22,6 +22,7 @@ extensions = [
 ]
 exclude_patterns = ["_ext", "gallery/*.ipynb", "gallery/*.zip"]
 templates_path = ["_templates"]
+smartquotes = False  # options begin with two hyphens
 default_role = "py:obj"  # `LRML` in a docstring is a link where there is such a name
 autodoc_typehints = "none"  # docstrings have them in words
 numpydoc_show_class_members = False
