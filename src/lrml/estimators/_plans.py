@@ -34,7 +34,6 @@ from sklearn.utils import check_random_state
 from lrml.core.arrays import Array, Place, dense, is_sparse, namespace, take, to_numpy
 from lrml.core.checks import check_count
 from lrml.core.coordinates import coordinates_of
-from lrml.core.linalg import singular_values
 from lrml.core.penalties import TailSum
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
@@ -63,14 +62,14 @@ _MULTIPLES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)
 _THRESHOLDS = np.geomspace(0.03, 3.0, 24)
 # Upper ends of the ranges of theta, as shares of the number of directions, of which each names a candidate.
 _RANGES = (0.0, 0.02, 0.06, 0.25, 1.0)
-# On the coefficients, where a model is solved step by step: shares of the labels, multiples, alphas.
-_FEW_THETAS, _FEW_MULTIPLES, _N_ALPHAS = (0.0, 0.05, 0.2), (1.0, 0.25), 4
+# On the coefficients, where a model is solved step by step: shares of the labels, multiples, and how many
+# alphas, down to which share of the largest.
+_FEW_THETAS, _FEW_MULTIPLES, _ALPHAS = (0.0, 0.05, 0.2), (1.0, 0.25), (4, 0.03)
 # Where every candidate is a fit: how many alphas, the strongest as a multiple of the noise, the ratio of
 # neighbours. Beside a ridge the best alpha is smaller, and matters less.
 _BESIDE_RIDGE, _ALONE = (3, 1.0, 3.0), (4, 3.0, 2.0)
 N_SCREENING = 3  # folds that screen; all judge
 _N_RANKS = 10  # ranks that are tried where a small model is wanted
-_ALPHA_SHARES = (0.05, 0.98)
 DEFAULT_THETAS = (0.0, 0.05, 0.1, 0.2, 0.4)
 """Shares of the labels that paths and searches try unless told otherwise; 0 is the trace norm."""
 WITH_GAMMA = ("rbf", "laplacian", "chi2", "poly", "polynomial", "sigmoid")
@@ -241,7 +240,7 @@ def _screen(
         grid = np.stack([part.ravel() for part in np.meshgrid(ridges, sizes, 2.0 * cuts, indexing="ij")])
         return *grid, sum(_errors(judge, number, ridges, sizes, cuts).ravel() for number in numbers)
     sizes = thetas or sorted({round(share * most) for share in _FEW_THETAS})
-    points = grid_points(judge.fold(0).space.problem, sizes, None, ridges, _N_ALPHAS)
+    points = grid_points(judge.fold(0).space.problem, sizes, None, ridges, *_ALPHAS)
     points = [point for point in points if point.alpha > 0]
     grid = np.array([(one.ridge, one.theta, one.alpha) for one in points]).reshape(-1, 3).T
     return *grid, sum(_solved_errors(judge, number, points) for number in numbers)
@@ -272,25 +271,23 @@ def grid_points(
     thetas: Sequence[int],
     alphas: Sequence[float] | None,
     ridges: Sequence[float],
-    n_alphas: int = 0,
-    alpha_ratio: float | None = None,
+    n_alphas: int,
+    alpha_ratio: float,
     space: str = "coefficients",
 ) -> list[GridPoint]:
     """Return the points of a grid: by ridge, by theta, and by descending alpha.
 
-    Without alphas there are ``n_alphas`` for each theta and ridge, from where no model has a tail downwards:
-    to ``alpha_ratio`` times that, or, without a ratio, such as leave 5 to 98 % of the effective directions.
+    Without alphas there are ``n_alphas`` for each theta and ridge, from where no model has a tail downwards,
+    to ``alpha_ratio`` times that.
     """
     if alphas is not None:
         descending = sorted(alphas, reverse=True)
         return [
             GridPoint(theta, alpha, ridge) for ridge in ridges for theta in thetas for alpha in descending
         ]
-    ends = ridges_leaving(problem, _ALPHA_SHARES) if alpha_ratio is None else []
     points = []
     for ridge in ridges:
         part = problem.with_ridge(ridge)
-        strengths = [2.0 * end * singular_values(part.ridge_solution(extra=end)) for end in ends]
         limits, least = part.strongest_slopes(thetas), part.rounding * part.scale
         if space == "predictions":
             d = part.penalised_predictions(TailSum(0, 0.0)).d
@@ -301,13 +298,7 @@ def grid_points(
             if largest <= least:  # there is nothing to penalise
                 points.append(GridPoint(theta, 0.0, ridge))
                 continue
-            if alpha_ratio is not None:
-                smallest = largest * alpha_ratio
-            else:
-                strong, weak = (float(strength[theta]) for strength in strengths)
-                largest = min(largest, strong) or largest
-                smallest = min(weak or largest, 0.1 * largest)
-            values = np.geomspace(largest, smallest, n_alphas)
+            values = np.geomspace(largest, largest * alpha_ratio, n_alphas)
             points += [GridPoint(theta, float(alpha), ridge) for alpha in values]
     return points
 

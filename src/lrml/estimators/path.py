@@ -159,7 +159,7 @@ def lrml_path(
     counts = resolve_counts("theta", given.thetas or DEFAULT_THETAS, 0, rows.model_shape)
     coordinates = coordinates_of(rows, fit_intercept=params.fit_intercept)
     whole, strengths = coordinates.problem, (given.alphas, given.ridges, given.n_alphas or _N_ALPHAS)
-    points = grid_points(whole, counts, *strengths, given.alpha_ratio, space)
+    points = grid_points(whole, counts, *strengths, given.alpha_ratio or _ALPHA_RATIO, space)
     parts = {ridge: whole.with_ridge(ridge) for ridge in given.ridges}
     max_iter = _MAX_ITER if params.max_iter is None else params.max_iter
     pairs = [(parts[point.ridge], point.penalty) for point in points]
