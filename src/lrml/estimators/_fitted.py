@@ -170,7 +170,7 @@ class Fitted:
     def label_vectors(self) -> Any:
         """Labels as rows whose inner products are those of their coefficients: V diag(s), or a sparse Wᵀ."""
         if self.factors is None:
-            return self.product
+            return self.product.astype(np.float64)
         return np.asarray(self.factors.V, np.float64) * np.asarray(self.factors.s, np.float64)
 
     @property
