@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from forking import CAN_FORK, Program
 from lrml import __version__
 from lrml.cli import main
+from lrml.cli._options import warnings_told
 
 
 def console_script():
@@ -61,6 +63,14 @@ def test_wrong_usage(arguments, message, capsys):
     usage, error = printed.err.splitlines()
     assert usage.startswith("Usage: lrml")
     assert re.match(f"lrml.*: error: .*{message}", error)
+
+
+def test_a_warning_is_a_sentence_and_told_once(capsys):
+    with warnings_told("lrml fit"):
+        for _ in range(2):
+            warnings.warn("the file is short", stacklevel=1)
+            warnings.warn("a word for programmers", DeprecationWarning, stacklevel=1)
+    assert capsys.readouterr().err == "lrml fit: warning: the file is short\n"
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="needs fork")

@@ -303,9 +303,13 @@ def test_identities_tell_files_and_options_apart(tmp_path):
     moved = tmp_path / "moved"
     moved.mkdir()
     os.rename(path, moved / path.name)
-    assert open_source(moved / path.name, labels=LABELS).identity() == first.identity()
+    again = open_source(moved / path.name, labels=LABELS)
+    assert (again.identity(), again.files) == (first.identity(), first.files)
     (moved / path.name).write_bytes(case.content + b"1,1,1,1,0,0,0\n")
-    assert open_source(moved / path.name, labels=LABELS).identity() != first.identity()
+    changed = open_source(moved / path.name, labels=LABELS)
+    assert changed.identity() != first.identity()
+    assert changed.files[0][0] == first.files[0][0]
+    assert changed.files != first.files
 
 
 def test_streams_are_read_as_they_come():

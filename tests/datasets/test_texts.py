@@ -280,7 +280,11 @@ def test_annif_tsv_without_a_header(write):
     listed = [" ".join(f"<{uri}>" for uri in some) for some in URIS]
     texts = ('a "quick fox', "dogs, lazy", "nothing here")
     lines = [f"{text}\t{uris}\n" for text, uris in zip(texts, listed, strict=True)]
-    check_annif(open_source(write("".join(lines), "annif.tsv")))
+    source = open_source(write("".join(lines), "annif.tsv"))
+    check_annif(source)
+    copy = write("", "copy.tsv")
+    source.write(source.records(), copy)  # as lrml split does
+    assert copy.read_text() == "".join(lines)
     check_annif(open_source(write(gzip.compress("".join(lines).encode()), "annif.tsv.gz")))
     out = io.StringIO()
     rows = csv.writer(out)

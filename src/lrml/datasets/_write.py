@@ -202,7 +202,8 @@ class RecordWriter:
         delimiter = delimiter or ("\t" if suffix == ".tsv" else ",")
         self._path, self._columns, self._kind, self._k = path, list(columns), kind, k
         self._buffer = io.StringIO(newline="")
-        self._line_of_csv = csv.writer(self._buffer, delimiter=delimiter, quoting=quoting)
+        mark = None if quoting == csv.QUOTE_NONE else '"'  # quotes are letters
+        self._line_of_csv = csv.writer(self._buffer, delimiter=delimiter, quoting=quoting, quotechar=mark)
         self._has_header, self._stack = header and kind == "csv", ExitStack()
 
     def __enter__(self) -> Self:
