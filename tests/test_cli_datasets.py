@@ -136,6 +136,6 @@ def test_fetch_without_a_network_says_so_for_each_and_leaves_no_files(tmp_path, 
     monkeypatch.setenv("LRML_CACHE", str(tmp_path / "cache"))
     run = call("fetch", "all")
     assert (run.returncode, run.stdout) == (2, "")
-    for name in ("bibtex", "delicious", "yeast", "corel5k", "emotions", "enron"):
+    for name in ("bibtex", "delicious", "yeast", "corel5k", "emotions", "enron", "andro", "wq"):
         assert re.search(rf"^{name}: .* cannot be downloaded from ", run.stderr, re.MULTILINE)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lrml.datasets import _fetch, dataset_status, fetch_mulan, mulan_entries
+from lrml.datasets import (
+    _fetch,
+    dataset_status,
+    fetch_mulan,
+    fetch_multi_target,
+    mulan_entries,
+)
 
 NAMES = ("toy-train.arff", "toy-test.arff", "toy.xml")
 
@@ -133,6 +139,33 @@ def test_the_registry_is_complete():
         "https://raw.githubusercontent.com/tsoumakas/mulan/43f6389095ad71984264db4387a8074b22bc7d4a"
         "/data/multi-label/corel5k/Corel5k.xml"
     )
+
+
+def test_the_registry_of_real_targets_is_complete():
+    entries = mulan_entries(real=True)
+    assert (len(entries), entries["wq"]["n_labels"]) == (12, 14)
+    files = [file for entry in entries.values() for file in entry["files"]]
+    assert len({file["sha256"] for file in files}) == 12
+    assert files[0]["url"] == (
+        "https://raw.githubusercontent.com/tsoumakas/mulan/43f6389095ad71984264db4387a8074b22bc7d4a"
+        "/data/multi-target/andro.arff"
+    )
+
+
+def test_real_targets_are_the_last_columns_and_gaps_are_nan(places, monkeypatch, server):
+    lines = ("@relation r", *(f"@attribute {name} numeric" for name in "abyz"), "@data")
+    content = "\n".join((*lines, "1,?,3,4", "-5.5,6,7e1,8", "")).encode()
+    address = f"http://127.0.0.1:{server.server_port}/toy.arff"
+    file = {"name": "toy.arff", "size": len(content), "sha256": sha256(content), "url": address}
+    entry = {"n_labels": 2, "source": "Somewhere r", "files": [file]}
+    monkeypatch.setattr(_fetch, "mulan_entries", lambda real=False: {"targets": entry} if real else {})
+    server.content["toy.arff"] = content
+    with pytest.raises(FileNotFoundError, match=r"toy\.arff"):
+        fetch_multi_target("targets", download=False)
+    X, Y = fetch_multi_target("targets")
+    assert_array_equal(X, [[1, np.nan], [-5.5, 6]])
+    assert_array_equal(Y, [[3, 4], [70, 8]])
+    assert (dataset_status("targets")[0], server.hits) == ("cache", ["toy.arff"])
 
 
 @pytest.mark.real_data

@@ -28,6 +28,7 @@ from lrml.datasets import FORMATS, dataset_status, mulan_entries
 app = typer.Typer(rich_markup_mode=None, subcommand_metavar="[ACTION] ...")
 
 _TO = "Format of OUT, if its suffix does not say it."
+_NAMED = [*mulan_entries(), *mulan_entries(real=True)]
 _EXAMPLES = "Files to write (.csv, .tsv or .jsonl), with other texts each."
 _LEGEND = (
     "embedded: comes with lrml; fetch gets Mulan's files.",
@@ -62,7 +63,8 @@ def list_datasets(context: typer.Context, data_home: DataHome = None, as_json: J
     columns = [column("name", "name"), column("domain", "domain")]
     columns += [*(column(key, key, "integer") for key in numbers), column("status", "status")]
     table = {"title": "Datasets", "columns": columns, "rows": records}
-    return records, table, *(f" {line}" for line in _LEGEND)
+    more = f"fetch also gets the regressions of lrml study: {', '.join(mulan_entries(real=True))}."
+    return records, table, *(f" {line}" for line in (*_LEGEND, more))
 
 
 @app.command()
@@ -80,15 +82,15 @@ def describe(data: Data) -> Any:
 def fetch(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="Datasets, or all.", parser=one_of([*mulan_entries(), "all"])),
+        typer.Argument(metavar="NAME...", help="Datasets, or all.", parser=one_of([*_NAMED, "all"])),
     ],
     data_home: DataHome = None,
 ) -> Any:
     """Get datasets into the cache, and check them."""
     records, lines, failed = list[dict[str, Any]](), list[str](), list[str]()
-    for name in mulan_entries() if "all" in names else dict.fromkeys(names):
+    for name in _NAMED if "all" in names else dict.fromkeys(names):
         try:
-            lrml.datasets.fetch_mulan(name, data_home=data_home)
+            lrml.datasets.fetch_files(name, data_home)
         except (OSError, ValueError) as error:  # does not stop the others
             failed.append(name)
             advise(f"{name}: {error}")

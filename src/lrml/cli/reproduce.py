@@ -89,8 +89,8 @@ def study(
     """Find out when low rank pays: all members of the family against ridge regression.
 
     One thing is varied at a time: rows, hidden and wrong labels, the number of labels, the rank of a planted
-    truth. Files and records are as those of lrml reproduce; about an hour on two cores for everything
-    (lrml datasets fetch --all).
+    truth. Files and records are as those of lrml reproduce; about two hours on two cores for everything
+    (lrml datasets fetch all).
 
     \b
     For example:
@@ -106,7 +106,7 @@ def _run(
     plan: Plan, target: str, out: str, jobs: int | None, device: str | None, quiet: bool, no_plots: bool
 ) -> int:
     from lrml._progress import progress
-    from lrml.datasets import fetch_mulan, fetch_multi_target, mulan_entries
+    from lrml.datasets import fetch_files
     from lrml.report import needed
 
     folder = writable_folder(out)
@@ -114,7 +114,7 @@ def _run(
         needed(library, "paper")
     for name in plan.datasets:  # those that were asked for by name
         if not is_at_hand(name):
-            (fetch_multi_target if name in mulan_entries(real=True) else fetch_mulan)(name)
+            fetch_files(name)
     from lrml.paper import reproduce as run  # which imports pandas
 
     with progress(
@@ -164,7 +164,8 @@ def _check_choice(plan: Plan, target: str, option: str, given: list[str] | None)
     """Refuse datasets or protocols that the target does not have."""
     key = option.removeprefix("--")
     known = dict.fromkeys(name for one in plan.experiments.values() for name in one.get(key, ()))
-    if known and given and not set(known) & set(given):
+    taken = plan.datasets if key == "datasets" else known  # models can be made of other data, too
+    if known and given and not set(taken) & set(given):
         raise CommandError(
             f"{option} is {', '.join(given)}, but {target} has {', '.join(known)} only. Leave {option} out, "
             "or choose another target."

@@ -2,6 +2,7 @@ from ._dataset import Columns, Dataset, NumberedNames, TextDataset
 from ._describe import describe
 from ._fetch import (
     dataset_status,
+    fetch_files,
     fetch_mulan,
     fetch_multi_target,
     load_yeast,
@@ -25,6 +26,7 @@ __all__ = [
     "TextDataset",
     "dataset_status",
     "describe",
+    "fetch_files",
     "fetch_mulan",
     "fetch_multi_target",
     "files_of",

@@ -81,7 +81,7 @@ def fetch_mulan(
     from lrml.datasets._roles import Roles  # noqa: PLC0415
 
     entry = _entry(name, mulan_entries())
-    *parts, labels = _verified(name, data_home, download)
+    *parts, labels = fetch_files(name, data_home, download)
     train, test = (list(ArffReader(path, Roles(), xml=labels).blocks(1000)) for path in parts)
     told = f"Mulan, {entry['domain']}; {entry['source']}; cite {entry['citation']}"
     whole = Dataset.concat([*train, *test])
@@ -99,13 +99,15 @@ def fetch_multi_target(
     from scipy.io.arff import loadarff  # noqa: PLC0415
 
     entry = _entry(name, mulan_entries(real=True))
-    (path,) = _verified(name, data_home, download)
+    (path,) = fetch_files(name, data_home, download)
     numbers = structured_to_unstructured(loadarff(path)[0])
     return numbers[:, : -entry["n_labels"]], numbers[:, -entry["n_labels"] :]
 
 
-def _verified(name: str, data_home: str | os.PathLike[str] | None, download: bool) -> list[Path]:
-    """Return the files of a dataset, each with the right hash."""
+def fetch_files(
+    name: str, data_home: str | os.PathLike[str] | None = None, download: bool = True
+) -> list[Path]:
+    """Return the files of a dataset, found as `fetch_mulan` finds them, each with the right hash."""
     entry, (_, paths) = _entry(name), dataset_status(name, data_home)
     for file, path in zip(entry["files"], paths, strict=True):
         if path.is_file() and _sha256_of(path) == file["sha256"]:

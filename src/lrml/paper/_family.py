@@ -231,29 +231,38 @@ def run_family(data: Sequence[Any], cell: Mapping[str, Any], device: str | None)
     choose(trial, whole, cell)
     chosen = winners(trial, cell["spaces"], cell["thetas"])
     cuts = trial.cuts({by[ERROR] for by in chosen.values()}) if "hamming_loss" in criteria else {}
-    test, measured = place.asarray(dense(Y_test)), dict[Candidate, tuple[dict[str, _Array], int]]()
+    test, measured = place.asarray(dense(Y_test)), dict[Candidate, Measured]()
 
     def told(one: Candidate, scores: Array, rank: int) -> None:
         measured[one] = by_row(test, scores, list(criteria), cuts.get(one, 0.5)), rank
 
     whole.visit(list(dict.fromkeys(one for by in chosen.values() for one in by.values())), told)
-    found, arrays, places = (
-        list[dict[str, Any]](),
-        dict[str, Any](),
-        {one: n for n, one in enumerate(measured)},
-    )
+    found, arrays = list[dict[str, Any]](), dict[str, Any]()
     for (method, space, theta), by in chosen.items():
-        rows = {metric: measured[by[name]][0][metric] for metric, name in criteria.items()}
-        names_of = {metric: f"{places[by[name]]}/{metric}" for metric, name in criteria.items()}
+        own, rows = _judged(by, criteria, measured)
         if theta is None or not cell["means_only"]:
-            arrays |= {names_of[metric]: values.astype(np.float32) for metric, values in rows.items()}
-        means = {metric: float(np.nanmean(values)) for metric, values in rows.items()}
+            arrays |= rows
         described = {name: _described(one, trial, name, measured[one][1]) for name, one in by.items()}
-        member = {"method": method, "space": space, "theta": theta, "metrics": means}
-        found.append(member | {"chosen": described, "arrays": names_of})
+        found.append({"method": method, "space": space, "theta": theta, "chosen": described} | own)
     gamma = how["kernel"].gamma if how["kernel"] else None
     seconds = perf_counter() - start
     return {"members": found, "gamma": gamma, "device": str(place), "search_seconds": seconds}, arrays
+
+
+Measured: TypeAlias = tuple[dict[str, _Array], int]
+"""Metrics of a candidate by test row, and its rank."""
+
+
+def _judged(
+    by: Mapping[str, Candidate], criteria: Mapping[str, str], measured: Mapping[Candidate, Measured]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the means of a member's metrics with the names of its arrays, and these, which others share."""
+    places = {one: place for place, one in enumerate(measured)}
+    rows = {metric: measured[by[name]][0][metric] for metric, name in criteria.items()}
+    names = {metric: f"{places[by[name]]}/{metric}" for metric, name in criteria.items()}
+    means = {metric: float(np.nanmean(values)) for metric, values in rows.items()}
+    arrays = {names[metric]: values.astype(np.float32) for metric, values in rows.items()}
+    return {"metrics": means, "arrays": names}, arrays
 
 
 def _described(one: Candidate, trial: Trial, criterion: str, rank: int) -> dict[str, Any]:

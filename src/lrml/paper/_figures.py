@@ -17,7 +17,7 @@ from lrml.report import canvas, figure
 Figure: TypeAlias = dict[str, Any]
 
 # Colour (Okabe and Ito's) and marker of each method, the same in all figures.
-_LOOKS = {
+LOOKS = {
     "LRML": {"color": "#0072B2", "marker": "o"},
     "LEML": {"color": "#D55E00", "marker": "s"},
     "CPLST": {"color": "#009E73", "marker": "^"},
@@ -48,7 +48,7 @@ def figures(models: Models, results: Sequence[Result]) -> list[Figure]:
     return found
 
 
-def _grid(n_panels: int, n_columns: int = 2, height: float = _HEIGHT) -> tuple[Any, Sequence[Any]]:
+def grid(n_panels: int, n_columns: int = 2, height: float = _HEIGHT) -> tuple[Any, Sequence[Any]]:
     """Return a matplotlib figure and the axes of its panels, row by row."""
     n_columns = min(n_columns, n_panels)
     n_rows = -(-n_panels // n_columns)
@@ -59,16 +59,15 @@ def _grid(n_panels: int, n_columns: int = 2, height: float = _HEIGHT) -> tuple[A
     return drawing, axes[:n_panels]
 
 
-def _legend(drawing: Any, n_columns: int = 3) -> None:
-    """Name every series once, below all panels; methods in their order, the paper's values below ours."""
+def legend(drawing: Any, n_columns: int = 3, order: Sequence[str] = tuple(METHODS.values())) -> None:
+    """Name every series once, below all panels; in their order, the paper's values below ours."""
     entries = {
         name: line
         for axes in drawing.axes
         for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    order = list(METHODS.values())
     places = {name: order.index(own) for name in entries if (own := name.removesuffix(", paper")) in order}
-    names = sorted(entries, key=lambda name: places.get(name, len(order)))
+    names = sorted(entries, key=lambda name: (places.get(name, len(order)), len(name)))
     lines = [entries[name] for name in names]
     drawing.legend(lines, names, loc="outside lower center", ncols=n_columns)
 
@@ -88,6 +87,7 @@ def _completion(result: Result) -> Figure:
         "Two surfaces and two contour maps over the unknown entries: a flat bowl, and a valley with a sharp "
         "tip.",
         partial(_draw_completion, result),
+        "lrml reproduce fig1",
     )
 
 
@@ -142,26 +142,27 @@ def _norms(models: Models, protocol: str, datasets: Sequence[str]) -> Figure:
         "Average precision over theta / L, one panel per dataset: a line for LRML, levels for the other "
         "norms.",
         partial(_draw_norms, models, protocol, datasets),
+        f"lrml reproduce fig2 --protocols {protocol} --datasets {','.join(datasets)}",
     )
 
 
 def _draw_norms(models: Models, protocol: str, datasets: Sequence[str]) -> Any:
-    drawing, panels = _grid(len(datasets))
+    drawing, panels = grid(len(datasets))
     for axes, dataset in zip(panels, datasets, strict=True):
         n_labels = sizes(dataset)[0]
         lrml = models.over_theta(protocol, dataset)
         means, spreads = _over_seeds(lrml.values(), _METRIC)
         x = [100 * theta / n_labels for theta in lrml]
         bars = spreads if models.plan.n_seeds > 1 else None
-        axes.errorbar(x, means, bars, label="LRML", capsize=2, **_LOOKS["LRML"])
+        axes.errorbar(x, means, bars, label="LRML", capsize=2, **LOOKS["LRML"])
         for method in ("MLTrace", "MLFro"):
             own = models.at(protocol, dataset, method, None)
             if own:
                 (mean,), (spread,) = _over_seeds([own], _METRIC)
-                axes.axhline(mean, label=METHODS[method], **_LOOKS[method])
-                axes.axhspan(mean - spread, mean + spread, color=_LOOKS[method]["color"], alpha=0.15, lw=0)
+                axes.axhline(mean, label=METHODS[method], **LOOKS[method])
+                axes.axhspan(mean - spread, mean + spread, color=LOOKS[method]["color"], alpha=0.15, lw=0)
         axes.set(title=f"{dataset} ({n_labels} labels)", xlabel="theta / L (%)", ylabel=METRICS[_METRIC])
-    _legend(drawing)
+    legend(drawing)
     return drawing
 
 
@@ -195,11 +196,12 @@ def _convergence(name: str, results: Sequence[Result]) -> Figure:
         "problem is not convex, so runs may end in different stationary points.",
         "Relative excess of the objective against iterations, log scales, one panel per theta.",
         partial(_draw_convergence, results),
+        "lrml reproduce fig3",
     )
 
 
 def _draw_convergence(results: Sequence[Result]) -> Any:
-    drawing, panels = _grid(len(results))
+    drawing, panels = grid(len(results))
     for axes, result in zip(panels, results, strict=True):
         n_labels = sizes(result.cell["dataset"])[0]
         curves = zip(result.values["curves"], excesses(result), _CURVES, strict=True)
@@ -214,7 +216,7 @@ def _draw_convergence(results: Sequence[Result]) -> Any:
         title = f"theta = {result.cell['theta']} of {n_labels}"
         axes.set(xscale="log", yscale="log", title=title, xlabel="iteration + 1", ylabel="F / F* − 1")
         axes.set_ylim(bottom=FLOOR / 2)
-    _legend(drawing, 2)
+    legend(drawing, 2)
     return drawing
 
 
@@ -230,6 +232,7 @@ def _like_table2(protocol: str, values: Any) -> Figure:
         + (" Bars are" + _OVER_SEEDS if values["seeds"].max() > 1 else ""),
         "Lines of the metrics over the share of the labels, ours and the paper's, by metric and dataset.",
         partial(_draw_table2, values),
+        f"lrml reproduce table2 --protocols {protocol} --datasets {','.join(values['dataset'].unique())}",
     )
 
 
@@ -237,10 +240,10 @@ def _draw_table2(values: Any) -> Any:
     order = list(METRICS.values())
     groups = list(values.groupby(["metric", "dataset"], sort=False))
     groups = sorted(groups, key=lambda group: order.index(group[0][0]))
-    drawing, panels = _grid(len(groups), 2, height=1.8)
+    drawing, panels = grid(len(groups), 2, height=1.8)
     for axes, ((metric, dataset), group) in zip(panels, groups, strict=True):
         for method, own in group.groupby("method", sort=False):
-            look = _LOOKS[method]
+            look = LOOKS[method]
             keys = ("percent", "ours", "spread", "published")
             shares, ours, spread, printed = (own[key].to_numpy(float) for key in keys)
             bars = spread if np.isfinite(spread).all() else None
@@ -248,5 +251,5 @@ def _draw_table2(values: Any) -> Any:
             hollow = {"linestyle": ":", "markerfacecolor": "w", "label": f"{method}, paper"}
             axes.plot(shares, printed, **look | hollow)
         axes.set(title=f"{dataset}, {metric}", xlabel="theta / L (%)")
-    _legend(drawing, len(WITH_THETA))
+    legend(drawing, len(WITH_THETA))
     return drawing

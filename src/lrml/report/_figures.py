@@ -54,7 +54,9 @@ _METADATA: dict[str, dict[str, None]] = {
 _LONGEST_NAME = 30  # characters of a name beside a line of dots
 
 
-def figure(name: str, title: str, caption: str, alt: str, draw: Callable[[], Any]) -> Plain:
+def figure(
+    name: str, title: str, caption: str, alt: str, draw: Callable[[], Any], command: str = ""
+) -> Plain:
     """Return a figure of a page.
 
     Parameters
@@ -64,6 +66,8 @@ def figure(name: str, title: str, caption: str, alt: str, draw: Callable[[], Any
         What it shows, in a sentence for those who cannot see it.
     draw : callable
         Returns a matplotlib figure (see `canvas`), or a display, which has one; called once, in our style.
+    command : str, optional
+        What makes the figure, to be shown below it.
     """
 
     @cache
@@ -75,7 +79,7 @@ def figure(name: str, title: str, caption: str, alt: str, draw: Callable[[], Any
             found.set_layout_engine("none")  # the layout is settled; the files need not find it again
         return found
 
-    return {"id": name, "title": title, "caption": caption, "alt": alt, "draw": drawn}
+    return {"id": name, "title": title, "caption": caption, "alt": alt, "draw": drawn, "command": command}
 
 
 def canvas(width: float, height: float) -> Any:
