@@ -21,8 +21,8 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 30_160,
-    "files": 128,
+    "lines": 30_250,
+    "files": 129,
     "lines of the numeric half": 18_650,
     "records": 112,
     "numeric constants": 139,

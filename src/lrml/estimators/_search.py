@@ -24,6 +24,7 @@ from lrml.core.coordinates import road_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel
 from lrml.estimators._block_fits import opened
+from lrml.estimators._constructor import with_constructor
 from lrml.estimators._criteria import (
     Contest,
     GridPoint,
@@ -51,7 +52,7 @@ from lrml.estimators._plans import (
     ridges_leaving,
     screened,
 )
-from lrml.estimators._spec import CHECKS, Parameters, check_reach, loss_scale, sums_suffice, with_constructor
+from lrml.estimators._spec import CHECKS, Parameters, check_reach, loss_scale, sums_suffice
 from lrml.estimators._splits import (
     Folds,
     FoldSums,

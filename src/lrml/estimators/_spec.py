@@ -26,10 +26,10 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import SimpleNamespace
-from typing import Any, Self, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -45,12 +45,11 @@ from lrml.core.penalties import Penalty, TailSum, TraceNorm
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.estimators._calibration import CALIBRATIONS
-from lrml.estimators._kernels import KERNELS, KernelLike
+from lrml.estimators._kernels import KERNELS
 from lrml.solvers import ROW_SOLVERS, SOLVERS, Callback, Phase
 from lrml.thresholds import Cut
 
 Check: TypeAlias = Callable[[Any], Any]
-_Kind = TypeVar("_Kind", bound=type)
 SPACES = ("predictions", "coefficients")
 """Whose singular values a penalty may act on."""
 USUAL_THETA = {"predictions": 0.05, "coefficients": 0.2}
@@ -64,38 +63,6 @@ _MAX_ITER = (5000, 1000)
 _LEAST_SHARE, _MOST_SHARE = 0.01, 0.9
 # The default alpha of a penalty on the predictions, over ‖D^(1/2)G‖_F / √n: half of the noise in them.
 _NOISE_SHARE = 0.5 / math.sqrt(2.0)
-
-
-@dataclass_transform(eq_default=False)
-def with_constructor(kind: _Kind) -> _Kind:
-    """Give an estimator the constructor that stores what its class lists, by these names and defaults."""
-    store: Any = dataclass(eq=False, repr=False)
-    return cast(_Kind, store(kind))
-
-
-@with_constructor
-class Iterated:
-    """Parameters of members whose fits may iterate; `lrml.LRML` explains them."""
-
-    _: KW_ONLY
-    fit_intercept: bool = True
-    max_iter: int | None = None
-    tol: float | None = None
-    warm_start: bool = False
-    callback: Callback | None = None
-    device: Any = None
-    verbose: int = 0
-
-
-@with_constructor
-class Kernelised:
-    """Parameters of members that may compare rows by a kernel."""
-
-    _: KW_ONLY
-    kernel: KernelLike = "linear"
-    gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1
 
 
 class Parameters(SimpleNamespace):

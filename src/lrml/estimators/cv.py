@@ -10,8 +10,9 @@ from sklearn.base import RegressorMixin
 
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, LowRankModel
+from lrml.estimators._constructor import with_constructor
 from lrml.estimators._search import SearchModel
-from lrml.estimators._spec import Parameters, several, with_constructor
+from lrml.estimators._spec import Parameters, several
 from lrml.estimators.label_space import CPLST, check_all_known
 from lrml.estimators.leml import LEML, usual_ranks
 from lrml.estimators.lrml import LRML, MLFro, MLTrace

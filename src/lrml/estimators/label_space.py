@@ -8,8 +8,9 @@ from typing import Any
 from lrml.core.checks import check_count
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
+from lrml.estimators._constructor import Kernelised, with_constructor
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._spec import Kernelised, Parameters, Spec, with_constructor
+from lrml.estimators._spec import Parameters, Spec
 from lrml.thresholds import CutLike
 
 

@@ -8,7 +8,8 @@ from dataclasses import KW_ONLY
 from lrml.core.checks import check_count
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
-from lrml.estimators._spec import Iterated, Parameters, Spec, with_constructor
+from lrml.estimators._constructor import Iterated, with_constructor
+from lrml.estimators._spec import Parameters, Spec
 from lrml.thresholds import CutLike
 
 # Defaults are shares of the labels, or of this many if there are fewer: with few labels a rank below theirs

@@ -8,8 +8,9 @@ from lrml.core.checks import check_count
 from lrml.core.coordinates import ROADS, road_of
 from lrml.core.rows import Rows
 from lrml.estimators._base import LabelModel, Member
+from lrml.estimators._constructor import Iterated, Kernelised, with_constructor
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._spec import USUAL_THETA, Iterated, Kernelised, Parameters, Spec, with_constructor
+from lrml.estimators._spec import USUAL_THETA, Parameters, Spec
 from lrml.solvers import Phase
 from lrml.thresholds import CutLike
 

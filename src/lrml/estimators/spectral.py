@@ -19,18 +19,10 @@ from lrml.core.linalg import Factors
 from lrml.core.penalties import Penalty
 from lrml.core.rows import Rows
 from lrml.estimators._base import LowRankModel, Member
+from lrml.estimators._constructor import Iterated, Kernelised, with_constructor
 from lrml.estimators._fit import fit, record
 from lrml.estimators._fitted import Fitted
-from lrml.estimators._spec import (
-    CHECKS,
-    USUAL_THETA,
-    WEAK,
-    Iterated,
-    Kernelised,
-    Parameters,
-    Spec,
-    with_constructor,
-)
+from lrml.estimators._spec import CHECKS, USUAL_THETA, WEAK, Parameters, Spec
 from lrml.solvers import Phase, at_once
 
 
