@@ -9,9 +9,12 @@ import select
 import shutil
 import signal
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import unquote
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from cli_output import without_progress
@@ -19,6 +22,8 @@ from failing_work import fail_in_one_cell
 from forking import CAN_FORK, Program, quick_workers
 from forking import run_program as program
 from lrml.cli import main
+from lrml.datasets import load_yeast, read_dataset, write_dataset
+from lrml.metrics import label_ranking_average_precision
 from waiting import wait_until
 
 TABLES = ["counts", "equal_rank", "ranks", "table2", "table2_tuned", "times"]
@@ -246,3 +251,20 @@ def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(tmp_path):
         "lrml reproduce: interrupted; no file is half-written.\n"
     )
     assert not (tmp_path / "tables").exists()
+
+
+def test_a_protocol_on_a_data_set_of_ones_own(tmp_path, monkeypatch, capsys):
+    quick_workers(monkeypatch)
+    yeast, file = load_yeast(), tmp_path / "own.npz"
+    write_dataset(replace(yeast.rows(slice(0, 300)), n_train=200), file)
+    command = ("reproduce", "table2", "--datasets", str(file), "--protocols", "predictions", "--seeds", "1")
+    assert main([*command, "--jobs", "1", "--no-plots", "--out", str(tmp_path)]) == 0, capsys.readouterr().err
+    values = pd.read_csv(tmp_path / "tables" / "table2.csv")
+    assert set(values["dataset"]) == {str(file)}
+    assert len(values) == 3 * 4 * 6  # methods, thetas, metrics
+    assert values["ours"].between(0, 1).all()
+    assert values["published"].isna().all()
+    ours = values[(values["metric"] == "average precision") & (values["method"] == "LRML")]["ours"]
+    Y, Y_test = read_dataset(file).train[1], read_dataset(file).test[1]
+    constant = np.broadcast_to(Y.mean(axis=0), Y_test.shape)
+    assert ours.min() > label_ranking_average_precision(Y_test, constant)  # more than frequencies

@@ -51,7 +51,7 @@ class Result(NamedTuple):
 
 def name_of(cell: Cell) -> str:
     """Return the name of a cell's file: in words what it is of, and a hash of all that determines it."""
-    words = [str(cell[key]) for key in _NAMED if cell.get(key) is not None]
+    words = [Path(str(cell[key])).name for key in _NAMED if cell.get(key) is not None]  # data may be a file
     digest = hashlib.sha256(json.dumps(cell, sort_keys=True).encode()).hexdigest()
     return f"{'-'.join(words)}-{digest[:12]}"
 
