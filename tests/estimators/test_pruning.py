@@ -88,6 +88,18 @@ def test_so_many_are_kept_or_so_much_is_left_out(W, share, count, width):
     assert np.sum(W[np.abs(W) <= edge * (1 + 2**-6)] ** 2) > share * squares * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("scale", [2.0**-660, 2.0**-200, 2.0**200, 2.0**660])
+def test_the_share_of_squares_has_no_scale(scale):
+    W = RANDOM.standard_normal((9, 14))
+    kept = largest(lambda: blocks_of(scale * W), W.shape, loss=0.3).toarray()
+    np.testing.assert_array_equal(kept != 0, largest(lambda: blocks_of(W), W.shape, loss=0.3).toarray() != 0)
+
+
+def test_of_nothing_nothing_is_left_out():
+    small = MLFro(1.0).fit(X, 0 * Y).pruned(loss=0.1)
+    assert (small.n_weights_, small.coef_.shape) == (0, (30, 80))
+
+
 def test_equal_numbers_at_the_threshold_go_together_in_any_order():
     W = np.array([[3.0, 1.0, 1.0], [1.0, 2.0, -1.0]])
     for order in ([0, 1, 2], [2, 1, 0]):

@@ -127,15 +127,18 @@ def threshold_for(fitted: Any, X: Any, Y: Any, known: Any = None) -> float | Non
 
 def _threshold(blocks: Blocks, loss: float) -> float:
     """Return a size such that the entries up to it have at most this share of all squares."""
-    shift = np.finfo(np.float32).nmant - _DIGITS
-    squares = np.zeros((1 << 31) >> shift)
+    shift = np.finfo(np.float64).nmant - _DIGITS
+    squares = np.zeros((1 << 63) >> shift)  # in units of their powers of 4, which could overflow or vanish
     for _, block in blocks:
-        size = np.abs(block).astype(np.float32).ravel()
-        squares += np.bincount(size.view(np.int32) >> shift, size.astype(np.float64) ** 2, len(squares))
-    lost = np.cumsum(squares)
+        size = np.abs(block).astype(np.float64).ravel()
+        squares += np.bincount(size.view(np.int64) >> shift, np.frexp(size)[0] ** 2, len(squares))
+    powers, used = np.arange(len(squares)) >> _DIGITS, np.flatnonzero(squares)
+    if not used.size:
+        return 0.0
+    lost = np.cumsum(np.ldexp(squares, 2 * (powers - powers[used[-1]])))
     last = int(np.searchsorted(lost, loss * lost[-1], side="right"))  # the first bin that is kept
-    edge = np.array([last << shift], np.int32).view(np.float32)[0]
-    return float(np.nextafter(edge, np.float32(0.0)))
+    edge = np.array([last << shift]).view(np.float64)[0]
+    return np.nextafter(edge, 0.0)  # type: ignore[no-any-return]  # not a float: one would be rounded to blocks
 
 
 def blocks_of(matrix: Any, *, right: Any = None, most: int = 1 << 24) -> Iterator[tuple[slice, Any]]:
