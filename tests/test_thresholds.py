@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.base import clone
@@ -129,7 +129,8 @@ def test_value_is_the_metric_at_the_cut_and_the_best_of_a_common_cut(name, per_l
 
 @each_metric
 @settings(max_examples=40)
-@given(cells(), st.sampled_from([0.5, 3.0, 40.0]))
+@given(cells(), st.sampled_from([0.1, 0.5, 3.0, 40.0]))
+@example((np.array([[1, 0, 0], [1, 0, 1]]), np.array([[0.6, 0.4, 0.8], [0.6, 0.6, 0.8]]), None), 0.1)
 def test_with_a_prior_no_cut_is_better_for_the_counts_of_a_label_and_all_labels(name, case, prior):
     Y, S, known = case
     counted = np.ones(Y.shape, dtype=bool) if known is None else known
@@ -153,8 +154,13 @@ def test_with_a_prior_no_cut_is_better_for_the_counts_of_a_label_and_all_labels(
             return 2 * tallies[:, 0].sum() / tallies[:, 1:].sum()
         return np.sum(2 * hits / (predicted + relevant) if name == "f1_macro" else 2 * hits - predicted)
 
-    own = [all_cuts(s[c]) if c.any() else [] for s, c in zip(S.T, counted.T, strict=True)]
-    best = max(map(goodness, product(*([common, *cuts] for cuts in own))))
+    own = [[common]] * Y.shape[1]
+    for label, (scores, y, c) in enumerate(zip(S.T, positive.T, counted.T, strict=True)):
+        if c.any():  # just below a positive example, or above all
+            least = {cut: scores[c & (cut <= scores)].min() for cut in all_cuts(scores[c])[:-1]}
+            cuts = [cut for cut, score in least.items() if score in scores[y]]
+            own[label] = [common, *cuts, just_above(scores[c])]
+    best = max(map(goodness, product(*own)))
     assert goodness(found) == pytest.approx(best, rel=1e-9, abs=1e-9)
 
 

@@ -88,8 +88,9 @@ def best_threshold(
     prior : float, default=0.0
         With ``per_label``, so many positive examples, and the negative ones that go with them, are added to
         each label: all cells, each counted as prior over the number of positive cells. The optimum is then
-        that of the counts with these, among the cuts between the label's own scores and the cut that is best
-        for all labels. 0 is each label alone; the larger, the nearer to one cut for all.
+        that of the counts with these, among the cuts just below the label's own positive examples, one above
+        all its scores, and the cut that is best for all labels. 0 is each label alone; the larger, the nearer
+        to one cut for all.
     natural : float, default=0.5
         Among equally good thresholds the nearest to this one wins, and the higher of two.
     known : array of bool of shape (n, L), optional
@@ -164,8 +165,8 @@ def _sweep(scores: _Scores, relevant: _Bools, natural: float, common: Any = None
     """Return the candidate cuts of some cells, ascending, how many they hit and predict, and all positives.
 
     They are those whose least predicted score belongs to a positive example, one above all scores, and the
-    common one, if any: each other predicts more negative examples than the next higher one of these, and no
-    more positive ones.
+    common one, if any. Of the cells themselves each other one predicts more negative examples than the next
+    higher one of these, and no more positive ones; beside a prior these few are what labels may choose from.
     """
     if not scores.size:
         return np.array([natural], scores.dtype), np.zeros(1, np.intp), np.zeros(1, np.intp), 0
@@ -210,7 +211,7 @@ def _goodness(sweeps: list[_Sweep], metric: MetricName) -> list[npt.NDArray[Any]
     q a fraction everything is an integer, unless there is a prior, so the maximum and its ties are exact.
     """
     if metric == "f1_macro":  # without any positive, 1 stands for 0/0
-        return [hits / (predicted + max(positives, 1)) for _, hits, predicted, positives in sweeps]
+        return [hits / (predicted + (positives or 1)) for _, hits, predicted, positives in sweeps]
     every = sum(positives for *_, positives in sweeps)
     top, bottom = int(metric == "hamming_loss"), 1
     while True:
