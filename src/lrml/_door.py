@@ -432,7 +432,7 @@ def check_threshold(threshold: Any, n_labels: int | None = None, natural: float 
     cut = np.array(math.nan)
     with suppress(TypeError, ValueError, OverflowError):
         given = np.asarray(natural if threshold is None else to_host(threshold))
-        if given.dtype.kind not in "SUc":  # texts and complex numbers are none, even where NumPy makes one
+        if given.dtype.kind not in "SUcb":  # texts, complex numbers and bools are none
             cut = given.astype(np.float64)
     fits = cut.ndim < 2 and cut.size if n_labels is None else cut.shape in ((), (n_labels,))
     if not (fits and np.all(np.isfinite(cut))):

@@ -63,7 +63,7 @@ BAD = {
     "target_weights": ["a", 1.0, [1.0, 0.0], [[1.0]], [np.inf]],
     "theta": [-1, 1.5, -0.5, np.nan, "many", None, True],
     "thetas": [[], [-1], [1.5], ["a"], "half"],
-    "threshold": ["half", "0.5", [b"1"], ["1"], 1j, np.nan, [[0.5]], [], {}, 10**400],
+    "threshold": [True, "half", "0.5", [b"1"], ["1"], 1j, np.nan, [[0.5]], [], {}, 10**400],
     "tol": [-1.0, "a", np.nan, True],
     "verbose": ["a", -1, 0.5, None],
     "warm_start": ["no", 1, None],

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn import config_context, get_config
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import label_ranking_average_precision_score, r2_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from lrml import CPLST, LEML, LRML, MLFro, MLTrace, SpectralRegressor, TextTagger
+from lrml import CPLST, LEML, LRML, LRMLCV, MLFro, MLTrace, SpectralRegressor, TextTagger
 from sklearn_failures import CUT, NO_STEP, unexpected
 
 # The official checks
@@ -103,6 +103,31 @@ def test_score_is_the_label_ranking_average_precision_or_r2(data, weighted):
 
 
 # Around the estimator
+
+
+class Narrow(LRML):
+    """Has few parameters and defaults of its own, and passes on the rest."""
+
+    def __init__(self, alpha=2.0, threshold="auto"):
+        super().__init__(theta=1, alpha=alpha, threshold=threshold)
+
+
+class Choice(LRMLCV):
+    def __init__(self, estimator=None):
+        super().__init__(estimator, scoring="f1_micro", thetas=[0, 1])
+
+
+def test_a_subclass_may_have_fewer_parameters():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    Y = (X @ rng.standard_normal((5, 3)) + rng.standard_normal((60, 3)) > 0.5).astype(int)
+    narrow, usual = Narrow().fit(X, Y), LRML(1, 2.0, threshold="auto").fit(X, Y)
+    np.testing.assert_array_equal(clone(narrow).fit(X, Y).coef_, usual.coef_)
+    assert (narrow.get_params(), narrow.threshold_) == ({"alpha": 2.0, "threshold": "auto"}, usual.threshold_)
+    wide = LRMLCV(LRML(1, 2.0, threshold="auto"), scoring="f1_micro", thetas=[0, 1])
+    assert Choice(Narrow()).fit(X, Y).best_params_ == wide.fit(X, Y).best_params_
+    with pytest.raises(ValueError, match="alpha"):
+        Narrow(alpha=-1.0).fit(X, Y)
 
 
 # What comes out

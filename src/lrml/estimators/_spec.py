@@ -92,12 +92,15 @@ class Parameters(SimpleNamespace):
     def of(cls, estimator: Any, checks: Mapping[str, Check]) -> Parameters:
         """Return the parameters of an estimator, checked one by one."""
         kind: Any = type(estimator)
-        return check_parameters(estimator.get_params(deep=False), checks, _defaults(kind))
+        while not kind.__module__.startswith("lrml."):
+            kind = kind.__base__  # a subclass may have fewer parameters, with defaults of its own
+        values = vars(estimator) | estimator.get_params(deep=False)
+        return check_parameters(values, checks, _defaults(kind))
 
 
 @cache
 def _defaults(kind: Any) -> Mapping[str, Any]:
-    """Return the defaults of a constructor, which need no check."""
+    """Return the defaults of a constructor."""
     return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
 
 
