@@ -348,11 +348,16 @@ def _check_tags(tags: Any) -> Any:
     if rows is None:
         raise TypeError(f"tags are {shown(tags)}. Pass a list of tags for every text.")
     listed = [_listed(row) for row in rows]
-    if listed and all(row and all(isinstance(tag, bool) or is_real(tag) for tag in row) for row in listed):
+    if listed and all(row and all(map(_is_flag, row)) for row in listed):
         return np.asarray(listed)
     for i, (row, found) in enumerate(zip(rows, listed, strict=True)):
         _check_row(row, found, f"in row {i} (counted from 0)")
     return listed
+
+
+def _is_flag(tag: Any) -> bool:
+    """Whether a tag is no name, but says whether one applies, or that it is unknown."""
+    return isinstance(tag, bool) or (is_real(tag) and (tag in (0, 1) or tag != tag))
 
 
 def _check_row(row: Any, listed: list[Any] | None, where: str) -> None:
@@ -362,7 +367,7 @@ def _check_row(row: Any, listed: list[Any] | None, where: str) -> None:
     for tag in listed:
         if not (isinstance(tag, str) and tag):
             error = ValueError if isinstance(tag, str) else TypeError
-            raise error(f"a tag {where} is {shown(tag)}. Pass a str with letters.")
+            raise error(f"a tag {where} is {shown(tag)}. Pass a str with letters, or 0 and 1 for all.")
 
 
 def _binarized(rows: list[list[str]], classes: npt.NDArray[Any]) -> sp.csr_array:

@@ -134,6 +134,24 @@ def test_a_penalty_of_ones_own(data):
     )
 
 
+@pytest.mark.parametrize("space", ["predictions", "coefficients"])
+@pytest.mark.parametrize(
+    "made",
+    [lambda s: s * np.nan, lambda s: s[:2], lambda s: s - s[0], lambda s: np.sort(s), lambda s: 1.0 / (0.0 * s)],
+    ids=["NaN", "fewer", "below 0", "ascending", "infinite"],
+)
+def test_a_wrong_proximal_map_of_ones_own_is_refused(data, space, made):
+    class Wrong(MCP):
+        def prox(self, sigma, step):
+            with np.errstate(divide="ignore"):
+                return made(sigma)
+
+    model = SpectralRegressor(penalty=Wrong(5.0, 3.0), ridge=0.5, space=space)
+    with pytest.raises(ValueError, match="prox"):
+        model.fit(*data)
+    assert not hasattr(model, "coef_")
+
+
 @pytest.mark.parametrize("penalty", [MCP(5.0, 3.0), Rank(30.0), OptimalShrinker()], ids=repr)
 def test_relatives_of_the_tail_sum(data, penalty):
     X, Y = data

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from lrml._shown import shown
 from lrml.core.arrays import Array, Place, beside, few_threads, is_host, namespace, to_numpy
 from lrml.core.moments import Moments
 from lrml.core.penalties import Penalty, Values
@@ -50,6 +51,20 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     return U, s, Vt
 
 
+def proximal(penalty: Penalty, sigma: Values, step: float) -> Values:
+    """Return ``penalty.prox(sigma, step)``, or refuse what a penalty of the user's own makes of them."""
+    shrunk = penalty.prox(sigma, step)
+    if type(penalty).__module__ == Penalty.__module__:
+        return shrunk
+    sound = np.shape(shrunk) == sigma.shape and np.all(np.isfinite(shrunk))
+    if not sound or np.any(np.diff(shrunk, append=0.0) > 1e-9 * sigma[:1].sum()):  # that is rounding
+        raise ValueError(
+            f"prox of {shown(penalty)} makes {shown(shrunk)} of {shown(sigma)}. Let it return an array of as "
+            "many finite values, descending, none below 0."
+        )
+    return shrunk
+
+
 def spectral_prox(Q: Array, penalty: Penalty, step: float) -> tuple[Array, Values]:
     """Proximal map of a spectral penalty at a matrix: argmin_Z ½‖Z − Q‖²_F + step · Ω(σ(Z)), and σ(Z).
 
@@ -65,7 +80,7 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> tuple[Array, Value
     sigma, V = right_singular(Q)
     if noise_may_survive(sigma, penalty, step):
         sigma, V = right_singular_by_svd(Q)
-    shrunk = penalty.prox(sigma, step)
+    shrunk = proximal(penalty, sigma, step)
     kept = np.count_nonzero(shrunk)
     if kept == 0:
         return namespace(Q).zeros_like(Q), shrunk

@@ -69,7 +69,7 @@ Values: TypeAlias = npt.NDArray[Any]
 
 
 class Penalty(Protocol):
-    """What a solver needs from a penalty; see the module's docstring for the contract."""
+    """What a solver needs from a penalty; the closed form on predictions needs ``value`` and ``prox`` only."""
 
     @property
     def n_free(self) -> int:
@@ -79,7 +79,7 @@ class Penalty(Protocol):
         """Penalty of the descending singular values ``sigma``."""
 
     def prox(self, sigma: Values, step: float) -> Values:
-        """Proximal map at the descending singular values ``sigma``; descending too."""
+        """Argmin over p of ½‖p − sigma‖² + step · value(p), descending as ``sigma`` is."""
 
     def slopes(self, sigma: Values) -> Values:
         """Ascending weights of the tight linear majoriser at the descending values ``sigma``."""

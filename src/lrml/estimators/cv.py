@@ -316,5 +316,5 @@ class SpectralRegressorCV(RegressorMixin, SearchModel):
         params = super()._check_params()
         for name in ("penalty", "target_weights"):
             if getattr(params, name) is not None:
-                raise ValueError(f"A search takes no {name} of its estimator. Leave {name} out.")
+                raise ValueError(f"A search takes no {name} of its estimator. Use GridSearchCV for one.")
         return params

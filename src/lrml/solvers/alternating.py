@@ -15,6 +15,7 @@ from lrml.core.linalg import (
     descending_eigh,
     gram_noise,
     noise_may_survive,
+    proximal,
     right_singular,
     singular_values,
     spectrum,
@@ -182,7 +183,7 @@ class Alternating:
             # Features of large scale have small coefficients, which may show only in a small singular value.
             left, sigma, right = thin_svd(Y)
             spectrum, basis = to_numpy(sigma), right.T
-        shrunk = self.penalty.prox(spectrum, 1.0 / self.rho)
+        shrunk = proximal(self.penalty, spectrum, 1.0 / self.rho)
         kept = np.count_nonzero(shrunk)
         V, scales = basis[:, :kept], beside(np.stack([spectrum[:kept], shrunk[:kept]]), Y)
         U = (Y @ V) / scales[0, :] if left is None else left
