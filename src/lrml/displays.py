@@ -335,5 +335,5 @@ class PathDisplay(_Display):
             ax.add_patch(import_module("matplotlib.patches").Rectangle(corner, 1, 1, label="chosen", **frame))
         others = ", ".join(name for name in self._varying() if name not in (across, up))
         ax.set(xlabel=across, ylabel=up)
-        ax.set_title(", ".join(part for part in (self.name, others and f"best over {others}") if part))
+        ax.set_title(", ".join(part for part in (self.name, others and f"at the best {others}") if part))
         return self

@@ -320,7 +320,7 @@ def _label_tables(found: ModelDescription) -> list[dict[str, Any]]:
     for place, label in enumerate(found.labels):
         constant, cut = (f"{label[key]:.3f}".replace("-", "−") for key in ("intercept", "threshold"))
         title, related = f"What speaks for {label['name']}", _listed(_clear(label["related"]))
-        caption = f"The constant is {constant}; from {cut} on it is assigned."
+        caption = f"The constant is {constant}; it is assigned from a score of {cut} on."
         caption += f" Related: {related}." if related else ""
         tables += table(f"label{place}", title, caption, columns, label["features"])
     return tables

@@ -57,6 +57,15 @@ def test_a_fit_says_how_it_read_the_columns_and_what_it_made(folder, call):
     assert (out + err).count(found["status"]) == 1  # how it ended is told once
 
 
+def test_a_column_of_names_for_tags_is_doubted(tmp_path, call):
+    texts, _ = tagged_texts(12)
+    for name, names in {"names": [f"p{row}" for row in range(12)], "kinds": ["p", "q"] * 6}.items():
+        rows = [f"{tag},{text}" for tag, text in zip(names, texts, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["kind,text", *rows]))
+        asked = ("fit", tmp_path / f"{name}.csv", "--tags", "kind", "-o", tmp_path / f"{name}.lrml")
+        assert ("each in one text only" in "".join(call(*asked))) == (name == "names")
+
+
 def test_tune_chooses_and_shows_what_it_tried(folder, call):
     out, plot = folder / "tuned.lrml", folder / "grid.png"
     told, _ = call("tune", folder / "train.csv", "-o", out, "--plot", plot, "--method", "ml-fro")
@@ -148,6 +157,8 @@ def test_predictions_are_those_of_the_model(folder, call):
     assert [(row["row"], row["id"]) for row in found] == [(row + 1, f"a{row}") for row in range(30)]
     assert [row["tags"] for row in found] == labels.tolist()
     np.testing.assert_allclose([row["scores"] for row in found], scores, atol=1e-5)
+    written = [score for row in found for score in row["scores"]]
+    assert written == [float(f"{score:.7g}") for score in written]  # digits that single precision has
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -183,6 +183,7 @@ def test_tables_of_numbers_are_told_from_texts(write):
         ("body,abstract,x", "some text here,other text here,1", r'"abstract", "body".*text=\["'),
         ("text,tags,labels", "some text,a;b,c;d", r'"tags", "labels".*tags="\.\.\."'),
         ("a,b", "x,y", r'"a", "b".*text='),
+        ("a,b", ",", r'"a", "b".*empty'),
     ],
 )
 def test_unclear_roles(write, header, row, message):
@@ -225,6 +226,7 @@ def test_wrong_files(write, name, content, message):
         ({"delimiter": ",,"}, "delimiter"),
         ({"text": "txt"}, "'txt'.*mean text"),
         ({"text": "tags", "tags": "tags"}, "'tags' is in"),
+        ({"tags": "text"}, '"tags".*text='),
     ],
 )
 def test_wrong_options(write, options, message):

@@ -341,7 +341,8 @@ def check_output(
         wrong = f"this command needs {shown} for something else. Choose another name."
     there = [os.fspath(file) for file in (place, *beside) if file.exists() or file.is_symlink()]
     if wrong is None and there and not force:
-        wrong = f"{' and '.join(map(repr, there))} exists already. Choose another name, or pass --force."
+        exist = "exists" if len(there) == 1 else "exist"
+        wrong = f"{' and '.join(map(repr, there))} {exist} already. Choose another name, or pass --force."
     if wrong is not None:
         raise ValueError(f"{what}: {wrong}")
     check_writable(place)

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -336,6 +338,8 @@ class Training(NamedTuple):
             return f"{rows.name}: {counted(len(rows), 'row')}{part}, {_sizes(self.source)}"
         empty = f", {rows.n_empty:,d} of them empty" if rows.n_empty else ""
         tags = counted(len(rows.label_names), "different tag")
+        if max(Counter(chain.from_iterable(rows.tags)).values(), default=0) == 1 < len(rows):
+            tags += ", each in one text only: is this the column of tags?"
         return f"{rows.name}: {counted(len(rows), 'text')}{part}{empty}, {tags}"
 
     def fit(self, estimator: Any) -> Any:

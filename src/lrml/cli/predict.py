@@ -53,7 +53,7 @@ def predict(
 ) -> Any:
     """Predict the k best tags of every row, best first, with their scores.
 
-    Of a model that has probabilities, these are its scores.
+    If the model has probabilities, as one of lrml tune has, they stand in place of the scores.
 
     A model of texts reads the files that lrml fit reads, a .txt file with one text a line, or standard input
     (-), one text a line. A model of numbers reads files of numbers, with or without labels; of a dataset with
@@ -112,6 +112,7 @@ def _seven_digits(scores: Any) -> Any:
     """Round to the significant digits that coefficients in single precision have."""
     import numpy as np
 
+    scores = np.asarray(scores, dtype=np.float64)  # single precision cannot be rounded to decimals
     scale = 10.0 ** (6 - np.floor(np.log10(np.maximum(np.abs(scores), 1e-9))))
     return np.round(scores * scale) / scale
 

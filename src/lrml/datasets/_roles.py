@@ -142,7 +142,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _spelled(separator: str | None) -> str:
-    known = {None: "one, or a list, each", "json": "lists in brackets", "<>": "in angle brackets"}
+    known = {None: "one or a list in each cell", "json": "lists in brackets", "<>": "in angle brackets"}
     signs = {"\n": "line ends", " ": "blanks", "\t": "tabulators"}
     return known.get(separator) or f"separated by {signs.get(separator or '', repr(separator))}"
 
@@ -337,6 +337,8 @@ def _guessed(columns: Sequence[_Column], asked: Roles) -> Roles:
             gone = {*labels, *asked.ignore, asked.tags}
             numbers = [column.name for column in columns if labels or not column.is_no_number]
             features = tuple(name for name in numbers if name not in gone)
+            if not features and not labels and asked.kind is None:
+                raise _no_text([column for column in columns if column.name not in gone])
             if not features or "" in features:
                 what = "A feature has no name" if features else "No column of numbers is left as a feature"
                 raise ValueError(f"{what}. Name it, or pass the columns, as features=[...] or ignore=[...].")
@@ -377,8 +379,13 @@ def _holding_text(columns: Sequence[_Column]) -> tuple[str, ...]:
 def _no_text(columns: Sequence[_Column]) -> ValueError:
     """Return the error for a table without a text and without labels."""
     listed = _listed([column.name for column in columns])
+    if not any(column.filled for column in columns):
+        return ValueError(f"Columns {listed} are empty. Is the file complete?")
     if not any(column.is_number for column in columns):
-        return ValueError(f'No column of {listed} holds texts, clearly. Pass one, as text="...".')
+        return ValueError(
+            f'No column of {listed} holds texts, clearly. Pass one, as text="..." (on the command line: '
+            "--text)."
+        )
     flags = [column.is_flag for column in reversed(columns)]
     last = flags.index(False) if False in flags else len(flags)
     hint = f" The last {last} columns hold only 0 and 1." if last > 1 else ""
