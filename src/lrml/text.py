@@ -357,7 +357,7 @@ def _check_tags(tags: Any) -> Any:
 
 def _is_flag(tag: Any) -> bool:
     """Whether a tag is no name, but says whether one applies, or that it is unknown."""
-    return isinstance(tag, bool) or (is_real(tag) and (tag in (0, 1) or tag != tag))
+    return isinstance(tag, bool) or (is_real(tag) and (tag in (0, 1) or bool(np.isnan(tag))))
 
 
 def _check_row(row: Any, listed: list[Any] | None, where: str) -> None:

@@ -69,7 +69,7 @@ Values: TypeAlias = npt.NDArray[Any]
 
 
 class Penalty(Protocol):
-    """What a solver needs from a penalty; the closed form on predictions needs ``value`` and ``prox`` only."""
+    """What a solver needs from a penalty; the closed form on predictions: ``value`` and ``prox`` only."""
 
     @property
     def n_free(self) -> int:

@@ -337,11 +337,9 @@ def _guessed(columns: Sequence[_Column], asked: Roles) -> Roles:
             gone = {*labels, *asked.ignore, asked.tags}
             numbers = [column.name for column in columns if labels or not column.is_no_number]
             features = tuple(name for name in numbers if name not in gone)
-            if not features and not labels and asked.kind is None:
-                raise _no_text([column for column in columns if column.name not in gone])
             if not features or "" in features:
-                what = "A feature has no name" if features else "No column of numbers is left as a feature"
-                raise ValueError(f"{what}. Name it, or pass the columns, as features=[...] or ignore=[...].")
+                others = tuple(filter(lambda column: column.name not in gone, columns))
+                raise _no_features(features, others if not (labels or asked.kind) else ())
     used = {*text, *labels, *(features or ()), asked.tags}
     ignore = tuple(column.name for column in columns if column.name not in used)
     kind: Any = "text" if text else "numbers"
@@ -374,6 +372,14 @@ def _holding_text(columns: Sequence[_Column]) -> tuple[str, ...]:
             'text="...", or several to be joined, as text=["...", "..."] (on the command line: --text).'
         )
     return tuple(column.name for column in found[:1])
+
+
+def _no_features(features: Sequence[str], perhaps_texts: Sequence[_Column]) -> ValueError:
+    """Return the error for a table of numbers without a feature, or with one that has no name."""
+    if not features and perhaps_texts:
+        return _no_text(perhaps_texts)
+    what = "A feature has no name" if features else "No column of numbers is left as a feature"
+    return ValueError(f"{what}. Name it, or pass the columns, as features=[...] or ignore=[...].")
 
 
 def _no_text(columns: Sequence[_Column]) -> ValueError:
