@@ -51,18 +51,14 @@ def thin_svd(matrix: Array) -> tuple[Array, Array, Array]:
     return U, s, Vt
 
 
-def proximal(penalty: Penalty, sigma: Values, step: float) -> Values:
-    """Return ``penalty.prox(sigma, step)``, or refuse what a penalty of the user's own makes of them."""
-    shrunk = penalty.prox(sigma, step)
-    if type(penalty).__module__ == Penalty.__module__:
-        return shrunk
+def check_shrunk(shrunk: Any, sigma: Values, penalty: Penalty) -> None:
+    """Refuse what the proximal map of a penalty of the user's own makes of singular values."""
     sound = np.shape(shrunk) == sigma.shape and np.all(np.isfinite(shrunk))
     if not sound or np.any(np.diff(shrunk, append=0.0) > 1e-9 * sigma[:1].sum()):  # that is rounding
         raise ValueError(
             f"prox of {shown(penalty)} makes {shown(shrunk)} of {shown(sigma)}. Let it return an array of as "
             "many finite values, descending, none below 0."
         )
-    return shrunk
 
 
 def spectral_prox(Q: Array, penalty: Penalty, step: float) -> tuple[Array, Values]:
@@ -80,7 +76,9 @@ def spectral_prox(Q: Array, penalty: Penalty, step: float) -> tuple[Array, Value
     sigma, V = right_singular(Q)
     if noise_may_survive(sigma, penalty, step):
         sigma, V = right_singular_by_svd(Q)
-    shrunk = proximal(penalty, sigma, step)
+    shrunk = penalty.prox(sigma, step)
+    if penalty.__module__ != Penalty.__module__:
+        check_shrunk(shrunk, sigma, penalty)
     kept = np.count_nonzero(shrunk)
     if kept == 0:
         return namespace(Q).zeros_like(Q), shrunk

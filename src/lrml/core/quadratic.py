@@ -37,7 +37,7 @@ from lrml.core.arrays import (
 from lrml.core.linalg import (
     Eigen,
     Factors,
-    proximal,
+    check_shrunk,
     right_singular,
     singular_values,
     spectral_coordinates,
@@ -166,7 +166,9 @@ class SpectralProblem:
         if isinstance(penalty, OptimalShrinker) and penalty.shape is None:
             n_labels = self.shape[1] if self.labels is None else int(self.labels.shape[0])
             penalty = replace(penalty, shape=(self.shape[0], n_labels))
-        s = proximal(penalty, d, 0.5)
+        s = penalty.prox(d, 0.5)
+        if penalty.__module__ != Penalty.__module__:
+            check_shrunk(s, d, penalty)
         kept = np.count_nonzero(s > self.rounding * d[0])
         return ShrunkFactors(self.ridge_solution() @ V[:, :kept], V[:, :kept], d[:kept], s[:kept])
 

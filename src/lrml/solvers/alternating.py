@@ -12,10 +12,10 @@ import numpy.typing as npt
 from lrml.core.arrays import Array, beside, namespace, to_numpy
 from lrml.core.linalg import (
     Factors,
+    check_shrunk,
     descending_eigh,
     gram_noise,
     noise_may_survive,
-    proximal,
     right_singular,
     singular_values,
     spectrum,
@@ -183,7 +183,9 @@ class Alternating:
             # Features of large scale have small coefficients, which may show only in a small singular value.
             left, sigma, right = thin_svd(Y)
             spectrum, basis = to_numpy(sigma), right.T
-        shrunk = proximal(self.penalty, spectrum, 1.0 / self.rho)
+        shrunk = self.penalty.prox(spectrum, 1.0 / self.rho)
+        if self.penalty.__module__ != Penalty.__module__:
+            check_shrunk(shrunk, spectrum, self.penalty)
         kept = np.count_nonzero(shrunk)
         V, scales = basis[:, :kept], beside(np.stack([spectrum[:kept], shrunk[:kept]]), Y)
         U = (Y @ V) / scales[0, :] if left is None else left
