@@ -23,7 +23,7 @@ NUMERIC_HALF = {
 CEILINGS = {
     "lines": 30_250,
     "files": 129,
-    "lines of the numeric half": 18_670,
+    "lines of the numeric half": 18_675,
     "records": 112,
     "numeric constants": 139,
 }
