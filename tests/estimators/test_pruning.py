@@ -2,12 +2,14 @@
 
 import pickle
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from lrml import LRML, LRMLCV, MLFro, TextTagger, metrics, predict_top_k
@@ -189,6 +191,20 @@ def test_a_tagger_prunes_a_large_model_unless_it_is_told_otherwise():
     assert TextTagger(MLFro(1.0, kernel="rbf")).fit(texts, tags).model_.prune is None
     searched = TextTagger(LRMLCV(ridges=1.0, random_state=0), prune=500).fit(texts, tags)
     assert searched.model_.n_weights_ == searched.model_.best_estimator_.n_weights_ == 500
+
+
+@pytest.mark.parametrize(
+    "make", [clone, partial(LRMLCV, random_state=0), partial(LRMLCV, cv=3, random_state=0)]
+)
+def test_probabilities_and_the_cut_are_those_of_the_pruned_scores(make):
+    options = {"calibrate": "sigmoid", "threshold": "auto"}
+    model, whole = (make(LRML(prune=prune, **options)).fit(X, Y) for prune in (100, None))
+    late = whole.pruned(100)
+    found, other = (metrics.brier_score_loss(Y, one.predict_proba(X)) for one in (model, late))
+    assert found < 0.97 * other
+    assert metrics.f1_micro(Y, model.predict(X)) > metrics.f1_micro(Y, late.predict(X))
+    with pytest.raises(ValueError, match="prune=100"):
+        model.leave_one_out_scores(X, Y)
 
 
 def test_what_cannot_be_pruned():

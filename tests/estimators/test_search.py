@@ -278,3 +278,16 @@ def test_smallest_model_of_another_loss_on_many_rows(many):
     assert small.nbytes_ < best.nbytes_
     assert small.rank_ <= 4
     assert small.best_score_ > best.best_score_ - 0.02
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_model_of_constants_has_rank_zero(loss):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    Y = X @ rng.standard_normal((5, 3)) + rng.standard_normal((60, 3)) > 0
+    model = LRMLCV(LRML(loss=loss), thetas=[0], alphas=[1e6, 1.0], ridges=[1.0], cv=2).fit(X, Y)
+    ranks = {
+        one["alpha"]: rank
+        for one, rank in zip(model.cv_results_["params"], model.cv_results_["mean_model_rank"], strict=True)
+    }
+    assert ranks[1e6] == 0 < ranks[1.0]

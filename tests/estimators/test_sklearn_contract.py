@@ -105,7 +105,11 @@ def test_score_is_the_label_ranking_average_precision_or_r2(data, weighted):
 # Around the estimator
 
 
-class Narrow(LRML):
+class Mixin:
+    pass
+
+
+class Narrow(Mixin, LRML):
     """Has few parameters and defaults of its own, and passes on the rest."""
 
     def __init__(self, alpha=2.0, threshold="auto"):

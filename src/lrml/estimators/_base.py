@@ -289,11 +289,11 @@ class LowRankModel(Changeable, CallbackSupportMixin, MultiOutputMixin, BaseEstim
         if hasattr(model, "intercept_"):
             self._validated(X)  # the columns of the last fit, and its labels
             check_label_names(rows.schema.label_names, model.classes_)
-        if params.loss.name != "squared" or not rows.all_known:
-            found = "unknown labels" if params.loss.name == "squared" else f"loss={params.loss.name!r}"
+        if params.loss.name != "squared" or not rows.all_known or params.prune not in (None, "auto"):
+            found = f"loss={params.loss.name!r}" if params.loss.name != "squared" else f"prune={params.prune}"
             raise ValueError(
-                f"leave-one-out scores need the squared loss with all labels known, got {found}. Use "
-                "scikit-learn's cross_val_predict."
+                "leave-one-out scores need the squared loss with all labels known, of all coefficients, got "
+                f"{found if rows.all_known else 'unknown labels'}. Use scikit-learn's cross_val_predict."
             )
         rows, everyone = replace(rows, only_exact=True), np.arange(rows.shape[0])
         scores = left_out_scores(model, rows, params, everyone, precise=True)

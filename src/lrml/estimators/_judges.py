@@ -345,7 +345,7 @@ class RefitJudge(Judge):
                 found: Scores = fitted.scores(held.X[block, :])
                 return namespace(found).astype(found, namespace(found).float32) if ranks_labels else found
 
-            return visit(fitted.rank or min(fitted.shape), scores)
+            return visit(min(fitted.shape) if fitted.rank is None else fitted.rank, scores)
 
         return list(map(visited, points))
 

@@ -241,16 +241,16 @@ class _LoneLabels:
 def chosen_on_unseen(model: Any, data: Rows, params: Parameters) -> dict[str, Any]:
     """Return the cut and the calibration that are asked for, for a model that was just fitted to the data.
 
-    They are the best ones for leave-one-out scores where these are in closed form, and otherwise for the
-    scores of a fifth of the rows by a fit to the others. If there is no positive example to judge by, the cut
-    is the natural one of the loss.
+    They are the best ones for leave-one-out scores where these are in closed form (not if N coefficients are
+    kept), or else for scores of a fifth of the rows. Without a positive example, the cut is that of the loss.
     """
     counted, most = data.counted, max(_LEAST_ROWS, _MOST_SCORES // data.Y.shape[1])
     if len(counted) < 2:
         if params.calibrate is not None:
             raise ValueError(f"calibrate={params.calibrate!r} needs at least 2 rows. Leave it out.")
         return {"cut": params.loss.threshold}
-    if hasattr(model, "_regressions") and sums_suffice(params.loss, data) and road_of(data) != "compressed":
+    closed = hasattr(model, "_regressions") and params.prune in (None, "auto")
+    if closed and sums_suffice(params.loss, data) and road_of(data) != "compressed":
         if len(counted) > most:
             counted = np.sort(np.random.RandomState(_SEED).permutation(counted)[:most])
         rows, scores = counted, left_out_scores(model, data, params, counted, warm=True)

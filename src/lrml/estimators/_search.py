@@ -409,7 +409,8 @@ class SearchModel(LowRankModel):
         if begun:
             best.warm_start = given["warm_start"]
         if params.calibrate is not None or isinstance(params.threshold, Cut):
-            if judge.splits[0].is_leave_one_out:
+            whole = isinstance(judge, PathJudge) and params.prune not in (None, "auto")  # judged unpruned
+            if whole or judge.splits[0].is_leave_one_out:
                 chosen = chosen_on_unseen(best, data, best._check_params())
             else:
                 asked = contest.asked

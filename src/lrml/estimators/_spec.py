@@ -91,9 +91,9 @@ class Parameters(SimpleNamespace):
     @classmethod
     def of(cls, estimator: Any, checks: Mapping[str, Check]) -> Parameters:
         """Return the parameters of an estimator, checked one by one."""
-        kind: Any = type(estimator)
-        while not kind.__module__.startswith("lrml."):
-            kind = kind.__base__  # a subclass may have fewer parameters, with defaults of its own
+        kinds: Any = iter(type(estimator).__mro__)
+        while not (kind := next(kinds)).__module__.startswith("lrml."):
+            pass  # a subclass may have fewer parameters, with defaults of its own
         values = vars(estimator) | estimator.get_params(deep=False)
         return check_parameters(values, checks, _defaults(kind))
 
