@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lrml import LRML
+from lrml._shown import did_you_mean
 from lrml.datasets import read_dataset
 
 LONG = "long name " * 7000
@@ -70,3 +71,10 @@ def test_frames():
     check(message_of(LRML(alpha=LONG).fit, X, Y))
     check(message_of(LRML(threshold=[LONG]).fit, X, Y))
     check(message_of(LRML().fit, X, Y, sample_weight=[LONG] * 4))
+
+
+def test_a_part_of_a_name_is_enough_to_suggest_it():
+    tags = ["uitoolkit::gtk", "role::program", "interface::x11"]
+    assert "uitoolkit::gtk" in did_you_mean("GTK", tags)
+    assert "role::program" in did_you_mean("rolle::program", tags)  # a spelling comes before a part
+    assert did_you_mean("", tags) == did_you_mean("qt", tags) == ""

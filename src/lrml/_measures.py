@@ -184,7 +184,7 @@ def labels_and_scores(rows: Sequence[Any], threshold: Any) -> tuple[Any, Any, An
     if len(rows) == 2:
         return *rows, threshold
     if len(rows) != 3 or not hasattr(rows[0], "decision_function"):
-        raise TypeError(f"got {shown(rows)}. Pass a fitted model, X and Y, or else Y and scores.")
+        raise TypeError(f"got {shown(rows)}. For labels pass a fitted model, X and Y, or Y and scores.")
     model, X, Y = rows
     inner = model
     while not hasattr(inner, "threshold_"):

@@ -23,9 +23,11 @@ def shortened(text: str, limit: int = 80) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return a question that suggests names similar to a wrong one; empty if there are none."""
+    """Return a question that suggests names like a wrong one, or that have it in them; empty without any."""
     by_lower = {other.lower(): other for other in known}
-    close = difflib.get_close_matches(str(name).lower(), by_lower)
+    asked = str(name).lower()
+    close = difflib.get_close_matches(asked, by_lower)
+    close = close or [other for other in by_lower if asked and asked in other][:3]
     guess = " or ".join(shortened(by_lower[other], 60) for other in close)
     return f"Did you mean {guess}? " if close else ""
 

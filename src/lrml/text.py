@@ -235,7 +235,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         texts, labels = _check_both(texts, tags)
         unknown = self.unknown_tags(labels) if isinstance(labels, list) else None
         if unknown:
-            more = f"{len(unknown)} different ones such as {shown(min(unknown))}. unknown_tags counts them."
+            more = f"{counted(len(unknown), 'different one')} such as {shown(min(unknown))}; see unknown_tags"
             message = f"score leaves out {counted(unknown.total(), 'tag')} that fit has not seen, {more}"
             warnings.warn(message, UserWarning, stacklevel=2)
         Y = _binarized(labels, self.classes_) if isinstance(labels, list) else labels
@@ -367,7 +367,7 @@ def _check_row(row: Any, listed: list[Any] | None, where: str) -> None:
     for tag in listed:
         if not (isinstance(tag, str) and tag):
             error = ValueError if isinstance(tag, str) else TypeError
-            raise error(f"a tag {where} is {shown(tag)}. Pass a str with letters, or 0 and 1 for all.")
+            raise error(f"a tag {where} is {shown(tag)}. Pass a str with letters; [] for no tag.")
 
 
 def _binarized(rows: list[list[str]], classes: npt.NDArray[Any]) -> sp.csr_array:

@@ -115,7 +115,9 @@ class ArrayReader(FileReader):
             return Dataset(self.name, np.empty((self.n_rows, 0)), None)
         found = Dataset.concat(list(self._table.blocks(self._table.bulk)), listed=bool(self.roles.tags))
         if len(found) != self.n_rows:
-            message = f"There are {self.n_rows} rows, but {len(found)} in {self.options['table']}."
+            message = (
+                f"There are {self.n_rows} rows, but {len(found)} in {self.options['table']}. Pass as many."
+            )
             raise self.error(None, message)
         return found
 

@@ -254,7 +254,7 @@ class AlignedSource:
         known = frozenset() if by_number else frozenset(names)
         missing = [] if by_number else [name for name in wanted if name not in known]
         if missing or (by_number and isinstance(block.X, np.ndarray) and len(names) != len(wanted)):
-            which = f"has no {shown(missing[0])}" if missing else f"has {len(names)}"
+            which = f"has no {shown(missing[0])}" if missing else f"has {len(names)} columns"
             more = f" ({len(missing)} are missing)" if len(missing) > 1 else ""
             raise ValueError(
                 f"{self.source.name!r} {which}{more}, but the model needs all of its {len(wanted)} features. "

@@ -176,7 +176,7 @@ class SearchModel(LowRankModel):
             if not contest.judge.tells:
                 fewer = ", or pass fewer folds" if len(contest.judge.splits) > 1 else ""
                 raise ValueError(
-                    f"scoring={shown(params.scoring)} must have a value on every split, got none. "
+                    f"scoring={shown(params.criteria[0].name)} must have a value on every split, got none. "
                     f"Check that held-out rows have labels and weight{fewer}."
                 )
             return self._results(contest, params) | widths
