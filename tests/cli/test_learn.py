@@ -192,6 +192,9 @@ def test_only_assigned_tags(folder, call):
     assert [sorted(row["tags"]) for row in found] == model.predict(texts)
     found, _ = call(*where, "--threshold", "0.3")
     assert [len(row["tags"]) for row in found] == (model.decision_function(texts) >= 0.3).sum(axis=1).tolist()
+    for cut, n_notes in ("0.3", 0), ("30", 1):  # that no row has a tag is told
+        told, _ = call(*where, "--threshold", cut, "-o", folder / f"above {cut}.csv")
+        assert len(told["notes"]) == n_notes
 
 
 def test_a_threshold_of_probabilities_is_one(tmp_path, call):

@@ -82,6 +82,7 @@ def predict(
         raise ValueError(f"-k is {k}, and the model has {n_labels} labels. Pass 1 to {n_labels}.")
     kept = [_column(data, name, rows.source) for name in names]
     columns = ["row", *names, "tags", "scores"]
+    any_given = False
     out: Any = nullcontext() if output is None else RecordWriter(output, columns, k=k)
     with out:
         tell = None if output is None else tell_progress
@@ -91,6 +92,7 @@ def predict(
             parts = [part.tolist() for part in (found.tags, _seven_digits(told))]
             if assigned or threshold is not None:
                 parts = [list(map(list, map(compress, part, reached.tolist()))) for part in parts]
+            any_given = any_given or any(parts[0])
             numbers = range(rows.n_done + 1, rows.n_done + 1 + len(told))
             cells = zip(numbers, *map(next, kept), *parts, strict=True)
             records = [dict(zip(columns, row, strict=True)) for row in cells]
@@ -100,11 +102,12 @@ def predict(
             for record in records:
                 print(json.dumps(record, ensure_ascii=False) if as_json else _line(record))
             sys.stdout.flush()
-    for note in rows.notes():
+    notes = [*rows.notes(), *([] if any_given else ["no row has a tag that reaches the threshold"])]
+    for note in notes:
         advise(f"lrml predict: {note}")
     if output is None:
         return None
-    document = {"wrote": output, "rows": rows.n_done, "notes": rows.notes()}
+    document = {"wrote": output, "rows": rows.n_done, "notes": notes}
     return document, f"wrote {output}: {counted(rows.n_done, 'row')}"
 
 
