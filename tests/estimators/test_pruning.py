@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from lrml import LRML, LRMLCV, MLFro, TextTagger, metrics, predict_top_k
-from lrml.estimators._pruning import Largest, blocks_of, largest
+from lrml.estimators._pruning import Largest, blocks_of, largest, threshold_for
 from lrml.inspection import describe_model, explain
 from lrml.solvers import separable
 
@@ -170,6 +171,13 @@ def test_as_few_as_change_next_to_nothing():
     search = LRMLCV(LRML(loss="squared_hinge", prune="auto"), alphas=0.0, ridges=0.3, cv=0.2, random_state=0)
     chosen = search.fit(rows[train], labels[train])
     assert chosen.best_estimator_.n_weights_ == chosen.n_weights_ < 140_000 / 4
+    # Words that only come together have equal coefficients, perhaps just where it begins to look.
+    size, W = np.sort(np.abs(whole.coef_), axis=None)[::-1], whole.coef_.T.copy()
+    alike = (np.abs(W) < size[34_900]) & (np.abs(W) > size[35_100])
+    W[alike] = size[35_000]
+    fit = replace(whole.fitted_, factors=None, weights=sp.csr_array(W))
+    assert fit.pruned(n_weights=35_000).n_weights < 35_000
+    assert threshold_for(fit, rows[test], labels[test]) > 0
     # Dense features, and what is small, stay as they are.
     assert MLFro(0.3, prune="auto").fit(rows[train].toarray(), labels[train]).rank_ == 100
     assert MLFro(0.3, prune="auto").fit(rows[train][:, :200], labels[train][:, :9]).rank_ == 9

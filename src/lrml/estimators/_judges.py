@@ -322,7 +322,7 @@ class RefitJudge(Judge):
     ) -> None:
         super().__init__(comparison, splits)
         self.estimator, self.params_of = estimator, params_of
-        self._last: dict[tuple[int, int | None], Any] = {}  # by split and limit of the rank
+        self._last: dict[tuple[int, int | None], tuple[GridPoint, Any]] = {}  # by split and limit of the rank
         self._part: tuple[int, Rows] | None = None  # the training part in use
 
     @property
@@ -350,9 +350,11 @@ class RefitJudge(Judge):
         return list(map(visited, points))
 
     def _model(self, number: int, point: GridPoint) -> Any:
+        last, model = self._last.get((number, point.rank), (None, None))
+        if last == point:
+            return model
         if self._part is None or self._part[0] != number:
             self._part = number, self.comparison.data.some(self.splits[number].train)
-        model = self.neighbour(number, point)
         if model is None or not (self.estimator.tol is None or self.estimator.tol <= _LOOSE):
             model = clone(self.estimator).set_params(warm_start=True)
         model.set_params(**self.params_of(point))
@@ -360,12 +362,12 @@ class RefitJudge(Judge):
             # A candidate that has not quite converged can be judged; the final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model._fit_to(self._part[1], model._check_params())
-        self._last[number, point.rank] = model
+        self._last[number, point.rank] = point, model
         return model
 
     def neighbour(self, number: int, point: GridPoint) -> Any:
         """Return the last model on a split, if a fit of the candidate may start from there."""
-        return self._last.get((number, point.rank))
+        return self._last.get((number, point.rank), (None, None))[1]
 
     def leader(self, point: GridPoint) -> tuple[Fitted, Any, Any, Any]:
         """Return the fit of a candidate to the first training part, and what was held out: X, Y, known."""

@@ -113,10 +113,12 @@ def threshold_for(fitted: Any, X: Any, Y: Any, known: Any = None) -> float | Non
         fallen = -float(change.mean()) * math.sqrt(len(whole))
         return fallen <= _MOST_FALLEN * spread and float(change.std(ddof=1)) <= _MOST_CHANGED * spread
 
-    count = math.prod(fitted.shape) // _FIRST
-    kept = fitted.pruned(n_weights=count)
+    kept = fitted.pruned(n_weights=math.prod(fitted.shape) // _FIRST)
     sizes = np.sort(np.abs(kept.weights.data))[::-1]
-    while 0 < count <= len(sizes) and changed_little(kept):
+    count = len(
+        sizes
+    )  # fewer than asked for, if some at the threshold are equal: words that only come together
+    while count and changed_little(kept):
         best, count = float(np.nextafter(sizes[count - 1], 0.0)), int(_NEXT * count)
         W = kept.weights.copy()
         W.data[np.abs(W.data) < sizes[max(count - 1, 0)]] = 0.0
