@@ -21,9 +21,9 @@ NUMERIC_HALF = {
 }
 
 CEILINGS = {
-    "lines": 30_250,
+    "lines": 30_280,
     "files": 129,
-    "lines of the numeric half": 18_675,
+    "lines of the numeric half": 18_720,
     "records": 112,
     "numeric constants": 139,
 }

@@ -37,7 +37,7 @@ from lrml.core.penalties import ranks_of
 from lrml.core.quadratic import SpectralProblem
 from lrml.core.rows import Rows
 from lrml.estimators._fitted import Fitted, Start
-from lrml.estimators._pruning import Largest
+from lrml.estimators._pruning import Largest, Whole
 from lrml.estimators._spec import Spec, check_row_solver, filled, loss_scale, sort_labels, sums_suffice
 from lrml.solvers import (
     SUCCESSES,
@@ -267,8 +267,9 @@ def _fit_rows(rows: Rows, spec: Spec, start: Start | None) -> Fitted:
         factors = Factors(place.zeros((d, 0)), place.zeros(0), place.zeros((n_labels, 0)))
         outcome, intercept = at_once(place.zeros((0, n_labels)), factors, 0.0), constants
         more: dict[str, Any] = {"gap": 0.0 if spec.certified else None}
-    elif spec.n_weights is not None and _is_separable(rows, spec):
-        kept, numbers = Largest(spec.n_weights), np.flatnonzero(used)
+    elif (spec.n_weights is not None or not spec.factored) and _is_separable(rows, spec):
+        kept: Any = Whole() if spec.n_weights is None else Largest(spec.n_weights)
+        numbers = np.flatnonzero(used)
         outcome = _one_by_one(rows, used, spec, None, lambda labels, W: kept.add(numbers[labels], W))
         factors, more = None, {"weights": kept.matrix((d, n_labels)).astype(rows.model_dtype)}
         intercept = constants

@@ -71,7 +71,7 @@ class Fitted:
     n_iter: int
     history: dict[str, npt.NDArray[Any]]
     factors: Any = None  # `Factors`, W = U diag(s) Vᵀ; of a kernel the dual coefficients
-    weights: Any = None  # W itself (d × L), a CSR array, of a pruned model, which has no factors
+    weights: Any = None  # W itself (d × L), without factors: a CSR array of a pruned model, dense in a search
     kernel: Kernel | None = None
     X_fit: Any = None  # of a kernel: the training rows unless they were precomputed
     theta: int | None = None

@@ -361,7 +361,11 @@ class RefitJudge(Judge):
         with warnings.catch_warnings():
             # A candidate that has not quite converged can be judged; the final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model._fit_to(self._part[1], model._check_params())
+            part, params = self._part[1], model._check_params()
+            # With more features than rows a fit from zero, on the dual side, takes as long as one from its
+            # neighbour; to factor the coefficients, from which that would begin, takes half as long again.
+            params.factored = part.shape[1] <= part.shape[0]
+            model._fit_to(part, params)
         self._last[number, point.rank] = point, model
         return model
 

@@ -31,6 +31,25 @@ SMALL, _DIGITS = 1 << 20, 6
 _MOST_FALLEN, _MOST_CHANGED, _FIRST, _NEXT = 0.1, 1 / 7, 4, 0.8
 
 
+class Whole:
+    """A matrix that comes in blocks of columns."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, npt.NDArray[Any]]] = []
+
+    def add(self, columns: Any, block: npt.NDArray[Any]) -> None:
+        """Take a block."""
+        self._parts.append((columns, block))
+
+    def matrix(self, shape: tuple[int, int]) -> npt.NDArray[Any]:
+        """Return the matrix, 0 where no block has come."""
+        found = np.zeros(shape, self._parts[0][1].dtype)
+        while self._parts:
+            columns, block = self._parts.pop()
+            found[:, columns] = block
+        return found
+
+
 class Largest:
     """The largest entries of a matrix (d × L) that comes in blocks of columns: at most ``count`` of them.
 

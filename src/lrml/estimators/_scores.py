@@ -43,13 +43,13 @@ class Scorer:
     sparse: bool = False  # whether sparse blocks are multiplied as such, not as dense arrays
 
     @classmethod
-    def of(cls, X: Any, W: Factors | sp.csr_array, coef: Scores | None, intercept: Scores) -> Scorer:
+    def of(cls, X: Any, W: Factors | sp.csr_array | Scores, coef: Scores | None, intercept: Scores) -> Scorer:
         """Return the cheaper way to score the rows of X: through the factors if k (c + nL) < c L.
 
         c is the cost of X times one column. ``coef`` is Wᵀ (L × d), or None for a model that keeps only the
-        factors U diag(s) Vᵀ of W. A sparse W is multiplied as it is.
+        factors U diag(s) Vᵀ of W. A W without factors is multiplied as it is.
         """
-        if is_sparse(W):
+        if not isinstance(W, Factors):
             return cls(W, None, intercept, is_sparse(X))
         (U, s, V), column = W, _cost(X)
         factored = coef is None or s.shape[0] * (column + X.shape[0] * V.shape[0]) < column * V.shape[0]

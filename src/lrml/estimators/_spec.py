@@ -79,6 +79,7 @@ class Parameters(SimpleNamespace):
     space: Any = None
     solver: str | Phase = "auto"
     prune: Any = None
+    factored: bool = True
     max_iter: Any = None
     tol: Any = None
     threshold: Any = None
@@ -302,6 +303,7 @@ class Spec:
     tols: tuple[float, float] = (1e-4, 1e-4)  # by default: where sums suffice, and where rows are read
     certified: bool = False  # whether the fit is to prove its gap
     n_weights: int | None = None  # how many coefficients are kept, if not all
+    factored: bool = True  # whether coefficients of labels fitted one by one are to have factors
     callback: Callback | None = None
     verbose: int = 0
 
@@ -310,7 +312,7 @@ class Spec:
         """Return what an estimator minimises, ``what``, with all else that its checked parameters say."""
         for name in ("loss", "fit_intercept", "solver", "max_iter", "tol", "callback", "verbose"):
             what[name] = getattr(params, name)
-        what["n_weights"] = None if params.prune == "auto" else params.prune
+        what |= {"n_weights": None if params.prune == "auto" else params.prune, "factored": params.factored}
         if params.solver in ROADS:
             what |= {"solver": "auto", "road": params.solver}
         return cls(type(estimator).__name__, **what)
