@@ -74,7 +74,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         occur in two texts; in one, if there are no others.
     prune : int, "auto" or None, default="auto"
         How many coefficients are kept, as in `LRML`: "auto" are as few as predict unseen texts as well as all
-        of them. It is passed to the model where that has such a parameter and does not set it itself.
+        of them. It is passed to the model if that does not set it itself; not all have it, as a number needs.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class TextTagger(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no st
         model, vectorizer = self._new_model(), self._new_vectorizer()
         texts, labels = _check_both(texts, tags)
         model = default_model(len(texts)) if model is None else model
-        if getattr(model, "kernel", "linear") == "linear":
+        if getattr(model, "kernel", "linear") == "linear" or self.prune != "auto":
             _set_prune(model, self.prune)
         X = _fit_vectorizer(vectorizer, texts, least_df=1 if self.vectorizer is None else None)
         if isinstance(labels, list):
@@ -288,7 +288,7 @@ def _set_prune(model: Any, prune: Any) -> None:
     if "estimator" in own:
         model.set_params(estimator=model._base)  # that of its class, if none was given
         _set_prune(model.estimator, prune)
-    elif own.get("prune", model) is None:
+    elif own.get("prune") is None and ("prune" in own or prune not in (None, "auto")):
         model.set_params(prune=prune)
 
 

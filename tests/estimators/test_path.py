@@ -229,6 +229,10 @@ def test_bad_data_is_named(data):
         (X, unknown, {}, "NaN"),
         (X, Y, {"sample_weight": np.ones(3)}, r"sample_weight .*\(60,\)"),
         (Statistics.from_arrays(X, Y), Y, {}, "Statistics"),
+        (X, Y, {"estimator": LRML(loss="logistic")}, "logistic"),
+        (X, Y, {"estimator": LRML(prune=5)}, "prune"),
+        (X, Y, {"estimator": LRML(calibrate="sigmoid")}, "calibrate"),
+        (X, Y, {"estimator": LRML(threshold="auto")}, "threshold"),
     ):
         with pytest.raises(ValueError, match=shown):
             lrml_path(A, B, **more)

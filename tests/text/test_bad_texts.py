@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from lrml import LRML, MLFro, SpectralRegressor, TextTagger
+from lrml import CPLST, LRML, MLFro, SpectralRegressor, TextTagger
 
 TWO = ["one text", "one more"]
 
@@ -80,6 +80,8 @@ def test_tags(tags, error, where):
         ({"model": SpectralRegressor()}, ValueError, r"^model .*SpectralRegressor"),
         ({"model": LRML(kernel="precomputed")}, ValueError, r"^model .*precomputed"),
         ({"model": LRML(alpha=-1)}, ValueError, r"^alpha .*-1"),
+        ({"model": CPLST(1), "prune": 9}, ValueError, "prune.* CPLST"),
+        ({"model": MLFro(kernel="rbf"), "prune": 9}, ValueError, "^prune=9 .*kernel"),
         ({"vectorizer": LogisticRegression()}, TypeError, r"^vectorizer .*LogisticRegression"),
         ({"vectorizer": TfidfVectorizer}, TypeError, r"^vectorizer "),
         ({"vectorizer": TfidfVectorizer(min_df=-5)}, ValueError, "min_df"),

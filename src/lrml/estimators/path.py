@@ -26,6 +26,7 @@ from lrml.estimators._spec import CHECKS, check_parameters
 from lrml.estimators.lrml import LRML
 from lrml.estimators.spectral import SpectralRegressor
 from lrml.solvers import SUCCESSES, PathPoint, result_of, solve_path
+from lrml.thresholds import Cut
 
 _N_ALPHAS, _ALPHA_RATIO, _MAX_ITER, _TOL = 20, 1e-3, 500, 1e-4
 
@@ -114,7 +115,7 @@ def lrml_path(
     ridges : float or sequence of float, default=0.0
     estimator : LRML or SpectralRegressor, optional
         All else, such as ``space`` (by default the coefficients), ``fit_intercept``, ``kernel``, ``tol``,
-        ``max_iter`` (500 by default) and ``device``.
+        ``max_iter`` (500 by default) and ``device``; the threshold is given, nothing calibrated or pruned.
     n_alphas, alpha_ratio, sample_weight
         20 and 1e-3 by default; array of shape (n,).
 
@@ -146,8 +147,9 @@ def lrml_path(
     estimator = clone(LRML() if estimator is None else estimator)
     space = estimator.space or "coefficients"
     params = estimator.set_params(theta=0, alpha=0.0, ridge=0.0, space=space)._check_params()
-    if params.loss.name != "squared":
-        raise ValueError(f"a path is for the squared loss, not for loss={params.loss.name!r}. Use LRMLCV.")
+    later = isinstance(params.threshold, Cut) or params.calibrate is not None or params.prune is not None
+    if later or params.loss.name != "squared":
+        raise ValueError(f"{estimator}: a path takes no other loss, Cut, calibrate or prune. Use LRMLCV.")
     if isinstance(X, Statistics):
         if Y is not None or sample_weight is not None:
             raise ValueError("Statistics have labels and weights in them. Leave out Y and sample_weight.")
