@@ -329,7 +329,9 @@ def of_fit(name: str, unless_pruned: str = "") -> Any:
             found = None if found is None else getattr(found, part)
         if found is None:
             remedy = (fitted is not None and unless_pruned) or "Call fit first"
-            raise AttributeError(f"this {type(model).__name__} has no {name} of a fit. {remedy}.")
+            raise AttributeError(
+                f"this {type(model).__name__} has no {name.partition('.')[0]} of a fit. {remedy}."
+            )
         return found
 
     return property(read)

@@ -178,10 +178,10 @@ class Changeable:
     def pruned(self: Any, n_weights: int | None = None, *, loss: float | None = None) -> Any:
         """Return a copy of a linear model that keeps only its largest coefficients.
 
-        One threshold over |w| serves the whole matrix.
-        Then ``coef_`` is sparse, there are no factors, and scores are sparse products. On sparse text a
-        small share of the coefficients predicts as all of them do, where a low rank would not; for dense
-        features take a low rank (docs/text.md). Intercepts and the threshold of the scores stay.
+        One threshold over |w| serves the whole matrix. Then ``coef_`` is sparse, there are no factors, and
+        scores are sparse products. On sparse text a small share of the coefficients predicts as all of them
+        do, where a low rank would not; for dense features take a low rank (docs/text.md). Intercepts, cuts
+        and what makes probabilities of scores stay: a fit with ``prune=n_weights`` chooses them anew.
 
         Parameters
         ----------
