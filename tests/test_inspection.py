@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lrml import LEML, LRML, LRMLCV, MLFro, MLTrace, TextTagger
+from lrml import LEML, LRML, LRMLCV, MLFro, MLTrace, SpectralRegressorCV, TextTagger
 from lrml.inspection import describe_model, explain, low_rank_gain
 
 MODELS = {
@@ -75,6 +75,14 @@ def test_what_it_is(data):
     told = dict(found.summary("")["about"])["Fitted"]
     for name, value in search.best_params_.items():
         assert f"{name} {value:.4g}" in told
+
+
+def test_a_search_names_the_score_that_it_chose_by(data):
+    X, Y = data
+    search = SpectralRegressorCV(random_state=0).fit(X, Y.astype(float))
+    found = describe_model(search).fitted
+    assert (found["scoring"], found["held_out_score"]) == ("R²", search.best_score_)
+    assert describe_model(LRMLCV(random_state=0).fit(X, Y)).fitted["scoring"].endswith("average precision")
 
 
 def test_labels_that_are_asked_for_stand_alone(data):

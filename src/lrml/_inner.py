@@ -241,6 +241,7 @@ def facts_of(model: Any) -> dict[str, Any]:
     if best is inner:
         return facts
     usual = "minus the loss per row" if facts["labels"] == 1 else "label ranking average precision"
+    usual = "R²" if inner._targets == "real" else usual
     lead = {f"{key}_over_ridge": inner.search_[key] for key in ("gain", "gain_error")}
     return facts | {
         "held_out_score": float(inner.best_score_),
