@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold
 
-from lrml import LRML, LRMLCV, MLFro, TextTagger, metrics, predict_top_k
+from lrml import LRML, LRMLCV, MLFro, MLFroCV, TextTagger, metrics, predict_top_k
 from lrml.estimators._pruning import Largest, blocks_of, largest, threshold_for
 from lrml.inspection import describe_model, explain
 from lrml.solvers import separable
@@ -213,6 +214,17 @@ def test_probabilities_and_the_cut_are_those_of_the_pruned_scores(make):
     assert metrics.f1_micro(Y, model.predict(X)) > metrics.f1_micro(Y, late.predict(X))
     with pytest.raises(ValueError, match="prune=100"):
         model.leave_one_out_scores(X, Y)
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge"])
+def test_a_search_judges_models_with_so_many_coefficients(loss):
+    folds = list(KFold(3, shuffle=True, random_state=0).split(X))
+    search = MLFroCV(MLFro(prune=60, loss=loss, tol=1e-6), alphas=[0.1, 10.0], cv=folds).fit(X, Y)
+    for place, params in enumerate(search.cv_results_["params"]):
+        for number, (train, test) in enumerate(folds):
+            model = MLFro(prune=60, loss=loss, tol=1e-6, **params).fit(X[train], Y[train])
+            found = search.cv_results_[f"split{number}_test_score"][place]
+            assert found == pytest.approx(model.score(X[test], Y[test]), abs=2e-3)
 
 
 def test_what_cannot_be_pruned():

@@ -261,7 +261,9 @@ class SearchModel(LowRankModel):
 
     def _contest(self, comparison: Comparison, params: Parameters) -> Contest:
         """Judge a whole grid; or ridges, and what is penalised or limited beside the best one."""
-        data, closed, is_grid = comparison.data, sums_suffice(params.loss, comparison.data), _is_grid(params)
+        data, is_grid, pruned = comparison.data, _is_grid(params), params.prune not in (None, "auto")
+        # Coefficients that are left out are known once a model is fitted; a sample of rows is not for that.
+        closed = sums_suffice(params.loss, data) and (not pruned or isinstance(data, SampledRows))
         top = max(params.ranks or [min(data.model_shape)]) if params.limited else None
         judge = (self._in_coordinates if closed else self._by_fits)(comparison, params, top)
         _check_error_can_be_told(judge.splits, params)
