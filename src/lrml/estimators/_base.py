@@ -154,7 +154,7 @@ class LowRankModel(Changeable, CallbackSupportMixin, MultiOutputMixin, BaseEstim
             ``score`` is the accuracy.
         sample_weight : array of shape (n,), optional
             Multiplies the loss of each row; in a search also its weight in the mean of held-out scores (but
-            not in F1, a scorer, a function, or the choice of a threshold). 1e-100 ≤ the largest ≤ 1e100.
+            not in F1, a scorer, a function, chosen cuts or calibration). 1e-100 ≤ the largest ≤ 1e100.
         observed : array, sparse matrix or frame of bool of shape (n, L), optional
             True where a label is known, as an alternative to NaN. In a sparse matrix, entries that are not
             stored are unknown; use this form if few labels are known.
