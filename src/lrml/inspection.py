@@ -1,4 +1,4 @@
-"""What a model has learnt, its spectrum, related labels and features; and whether low rank pays on data."""
+"""What a model has learnt, as a record and as the page of ``lrml inspect``; whether low rank pays on data."""
 
 from __future__ import annotations
 

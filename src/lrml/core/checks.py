@@ -1,4 +1,4 @@
-"""Checks of numbers, flags and choices. Every message says where, what was found, and what to do."""
+"""Checks of numbers (theta among them), flags, choices. Messages say where, what was found, what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinates in which least squares is diagonal: the way there from rows or their sums, and back to a model.
+"""Coordinates in which least squares is diagonal: from rows, their sums or a kernel, and back to a model.
 
 A fit works in spectral coordinates W̃, of which there are at most min(n, d). They come by one of three roads:
 "primal", the eigenvectors of XᵀX; "dual", those of XXᵀ, or of a kernel matrix, for more features than rows;

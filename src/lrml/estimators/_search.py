@@ -1,4 +1,4 @@
-"""What every ``…CV`` estimator shares: how candidates are judged, results, the final fit, the threshold."""
+"""What all ``…CV`` estimators share: default folds, how candidates are judged, results, last fit, cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one loop that drives every solver, the record that every run keeps, and what it returns."""
+"""The loop of solvers with a penalty, and when it stops; the record and the result of every solver."""
 
 from __future__ import annotations
 
