@@ -137,7 +137,11 @@ def test_a_column_number_is_one_of_the_model(name: str) -> None:
 
 PIPELINES = [
     make_pipeline(StandardScaler(), MLFro(1.0)),
-    make_pipeline(MaxAbsScaler(), Normalizer(), make_pipeline(TruncatedSVD(2), MLFro(1.0, loss="logistic"))),
+    make_pipeline(
+        MaxAbsScaler(),
+        Normalizer(),
+        make_pipeline(TruncatedSVD(2, random_state=0), MLFro(1.0, loss="logistic")),
+    ),
     make_pipeline(make_union(StandardScaler(), PCA(2)), MLFro(1.0)),
 ]
 
